@@ -66,7 +66,8 @@ static enum err_code create(struct context *ctx, const struct sync_record *q, st
 	    email_apply(ctx, q, &email, err) != ERR_NONE)
 		return err->code;
 	user_put(ctx, &out->user, &row);
-	user_publish(ctx, EVENT_USER_CREATED, &out->user);
+	user_publish(ctx, &(struct user_event){.type = EVENT_USER_CREATED}, &out->user);
+	user_email_trusted(ctx, &email);
 	out->outcome = SYNC_CREATED;
 	return ERR_NONE;
 }
@@ -96,7 +97,8 @@ static void store(struct context *ctx, struct row *row, struct sync_result *out,
 	if (differs(ctx, &before, &after)) {
 		out->outcome = SYNC_UPDATED;
 		user_put(ctx, &out->user, row);
-		user_publish(ctx, EVENT_USER_UPDATED, &out->user);
+		user_publish(ctx, &(struct user_event){.type = EVENT_USER_UPDATED, .before = &before},
+		             &out->user);
 	} else if (!item_equal(&before, &after)) {
 		ctx_put(ctx, TABLE_USERS, after);
 	}
@@ -114,6 +116,7 @@ static enum err_code update(struct context *ctx, const struct sync_record *q, st
 	    email_apply(ctx, q, &email, err) != ERR_NONE)
 		return err->code;
 	store(ctx, &row, out, email.changed);
+	user_email_trusted(ctx, &email);
 	return ERR_NONE;
 }
 

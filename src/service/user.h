@@ -36,6 +36,8 @@ enum {
 	USER_ATTRIBUTE_NAME_MAX = 64,
 	USER_ATTRIBUTE_TEXT_MAX = 1024,
 	USER_ATTRIBUTES_BYTES_MAX = 8 * 1024,
+	USER_REASON_BYTES_MAX = 256,
+	USER_ETAGS_MAX = 16, /* in one If-Match */
 	USERS_PAGE_MAX = 500,
 	USERS_EXAMINED_MAX = 2000, /* rows that one page looks at */
 	USERS_ROWS_EACH =
@@ -60,7 +62,7 @@ struct user {
 	int64_t tokens_not_before_s; /* user_become's: tokens issued then or before are revoked; 0: none */
 };
 
-/* Is it one? Plain, and not personal on its face. */
+/* Is it one? Plain, not personal on its face, and not "." or "..", which a path cannot hold. */
 bool user_id_is(struct bytes id);
 
 /* ---- reading ---- */
@@ -100,8 +102,10 @@ enum err_code users_find(struct context *ctx, const struct users_search *q, stru
 
 /* Which version the caller read: from If-Match (stale: ERR_STALE), from the body (stale: ERR_MODIFIED), or both. */
 struct user_match {
-	bool    has_etag, has_version;
-	int64_t etag, version;
+	bool     has_etag, has_version;
+	bool     any; /* If-Match: * */
+	int64_t  etags[USER_ETAGS_MAX], version;
+	uint32_t etag_count;
 };
 
 /* Given and empty: it goes. */
@@ -114,6 +118,7 @@ struct user_text {
 struct user_fields {
 	struct user_text first_name, last_name, phone;
 	struct item      attributes;
+	bool             attributes_go; /* all that are there, before these are set */
 };
 
 struct user_new {
@@ -137,11 +142,12 @@ struct user_patch {
 	struct bytes       id;
 	struct user_match  match;
 	struct user_fields fields;
+	struct bytes       reason; /* of suspending and reactivating; empty: not said */
 };
 
 enum err_code user_change(struct context *ctx, const struct user_patch *q, struct user *out, struct err *err);
 
-/* Suspend, reactivate, delete: only id and match of the patch count. */
+/* Suspend, reactivate, delete: only id, match and reason of the patch count. */
 enum err_code user_become(struct context *ctx, const struct user_patch *q, enum user_status status,
                           struct user *out, struct err *err);
 
@@ -161,7 +167,15 @@ void user_begin(struct context *ctx, struct bytes id, struct user *out, struct r
 enum err_code user_fields_apply(struct context *ctx, struct row *row, const struct user *u,
                                 const struct user_fields *fields, struct err *err);
 
-void user_publish(struct context *ctx, enum event_type type, const struct user *u);
+/* What happened to a user: which fields differ from those of `before` (of one that is new: which there are), who did it, and why. An
+ * attribute is named, and nothing of its value is told. */
+struct user_event {
+	enum event_type    type;
+	const struct item *before; /* its row; NULL: there was none */
+	struct bytes       reason; /* may be empty */
+};
+
+void user_publish(struct context *ctx, const struct user_event *e, const struct user *u);
 
 /* A random id, for users and addresses. */
 struct bytes user_id_make(struct context *ctx);

@@ -271,7 +271,11 @@ static void claim_new(const struct adding *a)
 	code_give(a, &row, id, ends_s);
 	if (a->marks)
 		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
-	publish(a->ctx, EVENT_EMAIL_ADDED, a->q->user, &a->out->email);
+}
+
+void user_email_claimed(struct context *ctx, struct bytes user, const struct email_claim *claim)
+{
+	publish(ctx, EVENT_EMAIL_ADDED, user, &claim->email);
 }
 
 /* Counts the request, and looks whose the address is. Refused: nothing more is to be done. */
@@ -342,6 +346,7 @@ enum err_code user_email_add(struct context *ctx, const struct email_add *q, str
 		return err_field(err, ERR_LIMIT, "email", "email: a user has at most %u addresses",
 		                 a.policy->emails_max);
 	claim_new(&a);
+	user_email_claimed(ctx, q->user, out);
 	row_from(&row, ctx->arena, &u.row);
 	row_set_i64(&row, "emailsVersion", row_i64(&u.row, "emailsVersion", 0) + 1);
 	ctx_put(ctx, TABLE_USERS, row_item(&row));
@@ -497,7 +502,7 @@ enum err_code user_email_verify(struct context *ctx, const struct email_entry *q
 /* ---- trusting somebody else's verification ---- */
 
 /* One that the user has not, as it will be written; its profile changes with it (5). */
-static void trust_new(struct context *ctx, const struct email_trust *t, struct row *row)
+static void trust_new(struct context *ctx, struct email_trust *t, struct row *row)
 {
 	struct bytes id = user_id_make(ctx);
 
@@ -508,8 +513,7 @@ static void trust_new(struct context *ctx, const struct email_trust *t, struct r
 	row_set(row, "isPrimary", value_bool(false));
 	row_set_text(row, "createdAt", user_time(ctx->arena, ctx->now_us));
 	row_set_i64(t->profile, "emailsVersion", row_i64(&t->user->row, "emailsVersion", 0) + 1);
-	publish(ctx, EVENT_EMAIL_ADDED, t->user->id,
-	        &(struct user_email){.id = id, .email = t->email, .typed = t->typed});
+	t->added = true;
 }
 
 /* (1), (2) */
@@ -534,10 +538,20 @@ static enum err_code trust_put(struct context *ctx, struct email_trust *t, struc
 		prefer_in(ctx, t->profile, t->user->id, row, &e);
 	e = email_put(ctx, row);
 	marker_put(ctx, t->user->id, &e, 0);
-	publish(ctx, EVENT_EMAIL_VERIFIED, t->user->id, &e);
+	t->email_id = e.id;
+	return ERR_NONE;
+}
+
+void user_email_trusted(struct context *ctx, const struct email_trust *t)
+{
+	const struct user_email e = {.id = t->email_id, .email = t->email, .typed = t->typed};
+
+	if (t->added)
+		publish(ctx, EVENT_EMAIL_ADDED, t->user->id, &e);
+	if (t->changed)
+		publish(ctx, EVENT_EMAIL_VERIFIED, t->user->id, &e);
 	if (t->primary)
 		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, t->user->id, &e);
-	return ERR_NONE;
 }
 
 /* The row of a user's own claim or address, read by its key; not found if it has none. */
@@ -566,7 +580,7 @@ enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struc
 	struct row    row;
 	bool          others;
 
-	t->changed = t->primary = false;
+	t->added = t->changed = t->primary = false;
 	if (marker_look(ctx, t->email, &marker, err) != ERR_NONE)
 		return err->code;
 	others = marker.found && !bytes_equal(row_text(&marker.item, "userId"), t->user->id);

@@ -79,9 +79,10 @@ struct email_add {
 enum err_code user_email_add(struct context *ctx, const struct email_add *q, struct email_claim *out,
                              struct err *err);
 
-/* The same for a user that is being created: nobody else knows it yet. */
+/* The same for a user that is being created: nobody else knows it yet. Nothing is published before the user is: then call the second. */
 enum err_code user_email_claim(struct context *ctx, const struct email_add *q, struct email_claim *out,
                                struct err *err);
+void          user_email_claimed(struct context *ctx, struct bytes user, const struct email_claim *claim);
 
 /* LOST: the code was right, but another user has the address. The claim is gone. */
 enum email_entry_outcome { ENTRY_RIGHT, ENTRY_WRONG, ENTRY_NO_CODE, ENTRY_LOST };
@@ -110,12 +111,17 @@ struct email_trust {
 	struct bytes       email;   /* normalised */
 	struct bytes       typed;   /* (7) */
 	struct row        *profile; /* the user's row, which the caller writes */
+	struct bytes       email_id;
+	bool               added;   /* the user had not even claimed it */
 	bool               changed; /* else the user had it, verified, before */
 	bool               primary; /* it has become the primary one */
 };
 
 /* Written as a verified address, with its marker; as the primary one if it is the first. ERR_EMAIL_TAKEN, ERR_LIMIT. */
 enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struct err *err);
+
+/* Publishes what that has changed, once the user itself was published. */
+void user_email_trusted(struct context *ctx, const struct email_trust *t);
 
 /* ERR_NOT_NOW if it is the primary one. */
 enum err_code user_email_remove(struct context *ctx, const struct email_entry *q, struct err *err);

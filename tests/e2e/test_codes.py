@@ -204,7 +204,7 @@ def test_a_proof_that_came_too_late_is_the_same_problem_when_it_is_replayed():
 
 
 def test_the_setting_may_change_at_every_restart():
-    server = generous(Server())
+    server = generous(Server("--email-claims", "added"))
 
     def restart(*words):
         server.kill()

@@ -41,6 +41,10 @@ TEST(users, what_is_no_id_and_no_phone_number)
 	assert_false(user_id_is(BYTES("")));
 	assert_false(user_id_is(BYTES("ann@example.org")));
 	assert_false(user_id_is(BYTES("a#b")));
+	assert_false(user_id_is(BYTES("."))); /* no path could name them: they are dot segments */
+	assert_false(user_id_is(BYTES("..")));
+	assert_true(user_id_is(BYTES("...")));
+	assert_true(user_id_is(BYTES(".a")));
 	assert_true(identifier_phone_is(BYTES("+442071838750")));
 	assert_true(identifier_phone_is(BYTES("+123456789012345")));
 	assert_false(identifier_phone_is(BYTES("+1234567890123456")));
@@ -67,11 +71,13 @@ TEST(users, a_patch_changes_what_was_sent_and_the_version_that_was_read_1_2)
 	assert_true(bytes_is(c.user.last_name, "Lee"));
 	assert_int_equal(turn_try(&s, &c.turn, change), ERR_MODIFIED);
 	assert_string_equal(s.f.err.text, "Resource modified, please refresh");
-	c.patch.match = (struct user_match){.has_etag = true, .etag = 1};
+	c.patch.match = (struct user_match){.has_etag = true, .etags = {1}, .etag_count = 1};
 	assert_int_equal(turn_try(&s, &c.turn, change), ERR_STALE);
-	c.patch.match = (struct user_match){true, true, 2, 1};
+	c.patch.match = (struct user_match){
+	        .has_etag = true, .etags = {2}, .etag_count = 1, .has_version = true, .version = 1};
 	assert_int_equal(turn_try(&s, &c.turn, change), ERR_MODIFIED);
-	c.patch.match = (struct user_match){true, true, 2, 2};
+	c.patch.match = (struct user_match){
+	        .has_etag = true, .etags = {7, 2}, .etag_count = 2, .has_version = true, .version = 2};
 	c.patch.fields = (struct user_fields){.last_name = {.given = true}};
 	turn_take(&s, &c.turn, change);
 	assert_int_equal(seen(&s, "ann").last_name.len, 0);
@@ -216,6 +222,70 @@ TEST(users, what_happens_is_published_without_addresses)
 		for (uint32_t n = 0; n < data->map.count; n++)
 			assert_false(bytes_contains(value_text(&data->map.members[n].value), BYTES("@")));
 	}
+	service_close(&s);
+}
+
+static bool names(const struct item *data, const char *field)
+{
+	const struct value *list = item_get(data, BYTES("changed"));
+
+	for (uint32_t i = 0; list != NULL && i < list->list.count; i++)
+		if (bytes_is(list->list.items[i].text, field))
+			return true;
+	return false;
+}
+
+TEST(users, one_that_is_created_with_an_address_is_published_before_the_address)
+{
+	struct service s;
+	union answer   r;
+	struct call    c = {.create = {.id = BYTES("ann"), .email = BYTES("ann@example.org")}};
+
+	service_open(&s, NULL);
+	s.all.events.on = EVENT_ALL;
+	turn_take(&s, &c.turn, create);
+	memset(&r, 0, sizeof(r));
+	fixture_try(&s.f, "Query",
+	            "{'TableName':'gatehouse-events','KeyConditionExpression':'PK = :p',"
+	            "'ExpressionAttributeValues':{':p':{'S':'LOG#0'}}}",
+	            &r);
+	assert_int_equal(r.query.count, 2);
+	assert_bytes(row_text(&r.query.items[0], "type"), "user.created");
+	assert_int_equal(row_i64(&r.query.items[0], "seq", 0), 1);
+	assert_bytes(row_text(&r.query.items[1], "type"), "email.added");
+	service_close(&s);
+}
+
+TEST(users, events_say_which_fields_changed_who_did_it_and_why)
+{
+	struct member  some[] = {{BYTES("color"), value_string(BYTES("red"))}, {BYTES("size"), value_i64(3)}};
+	struct member  gone[] = {{BYTES("color"), {.type = VALUE_NULL}}, {BYTES("size"), value_i64(3)}};
+	struct service s;
+	struct item    data;
+	struct call    c = {.create = {.id = BYTES("ann"),
+	                               .fields = {.first_name = {true, BYTES("Ann")}, .attributes = {some, 2}}}};
+
+	service_open(&s, NULL);
+	s.all.events.on = EVENT_ALL;
+	turn_take(&s, &c.turn, create);
+	data = event_data(&events_of(&s, EVENT_USER_CREATED).items[0]);
+	assert_true(names(&data, "firstName") && names(&data, "attributes.size") && names(&data, "status"));
+	assert_false(names(&data, "lastName"));
+	assert_true(row_text(&data, "by").len > 0);
+	c.patch = (struct user_patch){.id = BYTES("ann"),
+	                              .fields = {.last_name = {true, BYTES("Lee")},
+	                                         .first_name = {true, BYTES("Ann")},
+	                                         .attributes = {gone, 2}}};
+	turn_take(&s, &c.turn, change);
+	data = event_data(&events_of(&s, EVENT_USER_UPDATED).items[0]);
+	assert_true(names(&data, "lastName") && names(&data, "attributes.color"));
+	assert_false(names(&data, "firstName") || names(&data, "attributes.size") || names(&data, "status"));
+	c.patch = (struct user_patch){.id = BYTES("ann"), .reason = BYTES("chargeback")};
+	c.status = USER_SUSPENDED;
+	turn_take(&s, &c.turn, become);
+	data = event_data(&events_of(&s, EVENT_USER_SUSPENDED).items[0]);
+	assert_bytes(row_text(&data, "reason"), "chargeback");
+	assert_true(names(&data, "status") && !names(&data, "lastName"));
 	service_close(&s);
 }
 
