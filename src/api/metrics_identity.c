@@ -243,7 +243,10 @@ static void write_push_messages(struct buf *out, const struct push_numbers *n, i
 	  "Time since an issuer's keys were fetched; 0 if they come from a file, or were never fetched.",    \
 	  n.fetched_us == 0 ? 0 : (double)(now_us - n.fetched_us) / 1e6)                                     \
 	X("gatehouse_token_long_lived", "gauge",                                                             \
-	  "1 if an issuer was seen to issue tokens that live longer than an hour.", (double)n.long_lived)
+	  "1 if an issuer was seen to issue tokens that live longer than an hour.", (double)n.long_lived)    \
+	X("gatehouse_token_issuer_ahead", "gauge",                                                           \
+	  "1 if an issuer's clock was seen ahead of this server's, by a second or more, within a day.",      \
+	  (double)n.ahead)
 
 static void write_issuers(struct buf *out, struct issuers *all, int64_t now_us)
 {

@@ -12,6 +12,7 @@
 struct check_call {
 	struct check    c;
 	struct v1_token token;
+	bool            of_token; /* the subject is the token's */
 	bool            enforce;
 };
 
@@ -104,6 +105,7 @@ static void read_token(struct v1_call *c, struct fields *f, struct check_call *k
 	k->token.rules = who->rules;
 	if (fields_has(f, "subject") || fields_has(f, "subjects") || k->token.outcome != TOKEN_VALID)
 		return;
+	k->of_token = true;
 	who->subjects[0] = token_subject(&c->ctx, k->token.jwt.subject, &email);
 	who->subject_count = 1;
 	if (who->subjects[0].len == 0)
@@ -147,6 +149,9 @@ enum err_code check_actions_run(struct v1_call *c, struct err *err)
 
 	if (k->token.given && v1_token_judge(c, &k->token, NULL, err) != ERR_NONE)
 		return err->code;
+	if (k->of_token &&
+	    k->token.is.foreign) /* nothing is told of a user whom its issuer does not speak for */
+		k->c.who.subject_count = 0;
 	if (k->c.who.subject_count == 0) /* nobody knows whose: the token is not valid */
 		k->c.action_count = 0;
 	if (check_run(&c->ctx, &k->c, err) != ERR_NONE)

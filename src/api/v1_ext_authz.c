@@ -484,8 +484,10 @@ static void token_status(struct v1_call *c, const struct ext_authz_call *a)
 		v1_token_challenge(c, t);
 	else if (t->is.verdict.kind != VERDICT_ALLOW)
 		c->status = 403;
-	else
+	else {
 		v1_header(c, BYTES("X-Gatehouse-Subject"), t->jwt.subject);
+		v1_header(c, BYTES("X-Gatehouse-Issuer"), t->jwt.issuer);
+	}
 }
 
 static bool token_passes(const struct ext_authz_call *a)

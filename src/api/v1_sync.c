@@ -50,7 +50,7 @@ static enum err_code read_record(struct v1_call *c, struct sync_record *out, str
 		            "address or a number of a person");
 	out->name = fields_text_or(&f, "username", SYNC_NAME_BYTES_MAX, (struct bytes){NULL, 0});
 	if (fields_has(&f, "email"))
-		out->email = v1_read_email(c, &f, "email");
+		out->email = v1_read_email(c, &f, "email", &out->email_typed);
 	out->email_verified = fields_bool_or(&f, "emailVerified", false);
 	v1_read_user_fields(c, &f, true, &out->fields);
 	read_age(&f, out);

@@ -15,6 +15,8 @@ struct verify_call {
 	bool                enforce;
 };
 
+static const char foreign_text[] = "the issuer of the token does not speak for this user";
+
 /* ---- tokens, for all routes ---- */
 
 void v1_token_read(struct v1_call *c, struct bytes text, struct bytes audience, struct v1_token *out)
@@ -55,7 +57,9 @@ enum err_code v1_token_judge(struct v1_call *c, struct v1_token *t, struct check
 	                            .jti = t->jwt.id,
 	                            .client = t->jwt.client,
 	                            .subject = t->jwt.subject,
-	                            .issued_s = t->jwt.issued_us / 1000000};
+	                            .provider = t->jwt.provider,
+	                            .issued_s = t->jwt.issued_us / 1000000,
+	                            .ahead_s = t->jwt.ahead_s};
 	enum err_code      rc;
 
 	t->judged = false;
@@ -108,8 +112,9 @@ void v1_token_challenge(struct v1_call *c, const struct v1_token *t)
 	c->status = 401;
 	if (t->given)
 		text = arena_printf(c->ctx.arena, "Bearer error=\"invalid_token\", error_description=\"%s\"",
-		                    t->outcome == TOKEN_VALID ? "the token was revoked"
-		                                              : token_outcome_text(t->outcome));
+		                    t->outcome != TOKEN_VALID ? token_outcome_text(t->outcome)
+		                    : t->is.foreign           ? foreign_text
+		                                              : "the token was revoked");
 	v1_header(c, BYTES("WWW-Authenticate"), text);
 }
 
@@ -121,6 +126,7 @@ void v1_token_count(struct v1_call *c, const struct v1_token *t)
 		return;
 	verifier_judged(verifier, t->is.verdict.kind == VERDICT_ALLOW           ? TOKEN_TAKEN
 	                          : t->is.inactive                              ? TOKEN_INACTIVE
+	                          : t->is.foreign                               ? TOKEN_BARRED
 	                          : t->is.verdict.kind == VERDICT_INVALID_TOKEN ? TOKEN_REVOKED
 	                                                                        : TOKEN_BARRED);
 }
@@ -202,8 +208,9 @@ void token_verify_encode(struct v1_call *c, struct json_writer *w)
 	json_begin_object(w);
 	v1_token_write(w, t);
 	v1_write_verdict_wait(w, &t->is.verdict, &t->is.wait, c->ctx.now_us);
-	if (t->outcome != TOKEN_VALID)
-		json_member_text(w, BYTES("detail"), bytes_of(token_outcome_text(t->outcome)));
+	if (t->outcome != TOKEN_VALID || t->is.foreign)
+		json_member_text(w, BYTES("detail"),
+		                 bytes_of(t->is.foreign ? foreign_text : token_outcome_text(t->outcome)));
 	v1_write_required(w, &t->is.required);
 	if (v->check != NULL && t->outcome == TOKEN_VALID)
 		check_write(w, v->check, c->ctx.now_us);

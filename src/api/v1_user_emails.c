@@ -14,6 +14,7 @@ static void write_members(struct json_writer *w, const struct user_email *e)
 {
 	json_member_text(w, BYTES("id"), e->id);
 	json_member_text(w, BYTES("email"), e->email);
+	json_member_text(w, BYTES(EMAIL_TYPED), e->typed);
 	json_member_bool(w, BYTES("isVerified"), e->verified);
 	json_member_bool(w, BYTES("isPrimary"), e->primary);
 	json_member_text(w, BYTES("createdAt"), e->created_at);
@@ -107,9 +108,10 @@ static void users_note(struct v1_call *c, enum meter_user what)
 void v1_claim_committed(struct v1_call *c, struct bytes user, const struct email_claim *claim)
 {
 	const struct code_post *post = &c->ctx.services->codes;
+	struct bytes            typed = claim->hidden ? claim->owner_typed : claim->email.typed;
 	struct code_message     m = {.kind = claim->hidden ? CODE_MESSAGE_IN_USE : CODE_MESSAGE_VERIFY,
 	                             .user = claim->hidden ? claim->owner : user,
-	                             .email = claim->email.email,
+	                             .email = typed.len > 0 ? typed : claim->email.email,
 	                             .expires_s = claim->code_expires_s,
 	                             .trace = c->ctx.trace};
 
@@ -182,7 +184,7 @@ enum err_code email_add_decode(struct v1_call *c, struct err *err)
 	if (v1_user_param(c, &e->q.user, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
-	e->q.email = v1_read_email(c, &f, "email");
+	e->q.email = v1_read_email(c, &f, "email", &e->q.typed);
 	e->enforce = v1_read_enforce(c, &f);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;

@@ -23,37 +23,80 @@ enum err_code v1_user_param(struct v1_call *c, struct bytes *id, struct err *err
 	return ERR_NONE;
 }
 
+/* The first of a list (RFC 9110, 8.8.3 and 13.1.1), which is taken off; empty: that is none. */
+static struct bytes etag_next(struct bytes *list)
+{
+	struct bytes text = bytes_trimmed(*list);
+	size_t       i = bytes_starts_with(text, BYTES("W/")) ? 2 : 0, end;
+
+	if (i >= text.len || text.data[i] != '"')
+		return (struct bytes){NULL, 0};
+	for (end = i + 1; end < text.len && text.data[end] != '"'; end++)
+		if ((unsigned char)text.data[end] <= ' ' || text.data[end] == 0x7f)
+			return (struct bytes){NULL, 0};
+	if (end == text.len)
+		return (struct bytes){NULL, 0};
+	*list = bytes_trimmed((struct bytes){text.data + end + 1, text.len - end - 1});
+	if (list->len > 0 && (list->data[0] != ',' || list->len == 1))
+		return (struct bytes){NULL, 0};
+	if (list->len > 0)
+		*list = (struct bytes){list->data + 1, list->len - 1};
+	return (struct bytes){text.data, end + 1};
+}
+
+/* The version that it stands for. One that is weak, or that we did not give out, matches none. */
+static void etag_version(struct bytes tag, int64_t *out)
+{
+	uint64_t version;
+
+	if (tag.data[0] == '"' &&
+	    bytes_to_u64((struct bytes){tag.data + 1, tag.len - 2}, INT64_MAX - 1, &version))
+		*out = (int64_t)version;
+}
+
 enum err_code v1_user_match(struct v1_call *c, struct user_match *out, struct err *err)
 {
-	struct bytes given = http_header_get(c->call.http, "if-match");
-	uint64_t     version;
+	struct bytes given = bytes_trimmed(http_header_get(c->call.http, "if-match"));
 
 	if (given.data == NULL)
 		return ERR_NONE;
-	if (given.len < 3 || given.data[0] != '"' || given.data[given.len - 1] != '"' ||
-	    !bytes_to_u64((struct bytes){given.data + 1, given.len - 2}, INT64_MAX - 1, &version))
-		return err_field(err, ERR_STALE, "If-Match",
-		                 "If-Match: not a version of a user; send the ETag that GET returns");
 	out->has_etag = true;
-	out->etag = (int64_t)version;
-	return ERR_NONE;
+	out->any = bytes_is(given, "*");
+	while (!out->any && given.len > 0) {
+		struct bytes tag = etag_next(&given);
+
+		if (tag.len == 0 || out->etag_count == USER_ETAGS_MAX)
+			return err_field(err, ERR_STALE, "If-Match",
+			                 "If-Match: must be *, or at most %d entity tags like the ETag that "
+			                 "GET returns, "
+			                 "with commas between them",
+			                 USER_ETAGS_MAX);
+		out->etags[out->etag_count] = -1;
+		etag_version(tag, &out->etags[out->etag_count++]);
+	}
+	return out->any || out->etag_count > 0
+	               ? ERR_NONE
+	               : err_field(err, ERR_STALE, "If-Match", "If-Match: must not be empty");
 }
 
 /* ---- fields ---- */
 
-struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name)
+struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name, struct bytes *typed)
 {
 	struct bytes text = fields_text(f, name, EMAIL_BYTES_MAX);
 	char         normal[EMAIL_NORMAL_BYTES_MAX];
 	size_t       len;
 
+	*typed = (struct bytes){NULL, 0};
 	if (fields_failed(f))
-		return (struct bytes){NULL, 0};
+		return *typed;
 	len = email_normalise(text, normal);
 	if (len == 0 || len > USER_EMAIL_BYTES_MAX) {
-		fields_fail(f, name, ERR_INVALID, "not an email address");
-		return (struct bytes){NULL, 0};
+		fields_fail(f, name, ERR_INVALID,
+		            "not an email address: send exactly one mailbox, like ann@example.org");
+		return *typed;
 	}
+	*typed = email_typed_beside(text, (struct bytes){normal, len});
 	return arena_copy(c->ctx.arena, (struct bytes){normal, len});
 }
 
@@ -103,17 +146,19 @@ static bool read_attribute(struct fields *f, const struct json *m, bool may_go, 
 }
 
 /* What becomes too much of them together is the service's to say: it knows those that are there. */
-static void read_attributes(struct v1_call *c, struct fields *f, bool may_go, struct item *out)
+static void read_attributes(struct v1_call *c, struct fields *f, bool may_go, struct user_fields *out)
 {
+	const struct json *sent = json_get(f->object, BYTES("attributes"));
 	const struct json *all = fields_object(f, "attributes", 2 * USER_ATTRIBUTES_MAX);
 	struct fields      within;
 
+	out->attributes_go = may_go && sent != NULL && sent->type == JSON_NULL;
 	if (all == NULL)
 		return;
 	fields_enter(&within, f, BYTES("attributes"), all);
-	*out = (struct item){arena_array(c->ctx.arena, all->count + 1, sizeof(struct member)), 0};
+	out->attributes = (struct item){arena_array(c->ctx.arena, all->count + 1, sizeof(struct member)), 0};
 	for (const struct json *m = fields_first(f, all); m != NULL; m = fields_next(f, m)) {
-		struct member *to = &out->members[out->count++];
+		struct member *to = &out->attributes.members[out->attributes.count++];
 		struct json    named = *m;
 
 		named.name = arena_printf(c->ctx.arena, "%.*s", BYTES_ARG(m->name)); /* ends with NUL */
@@ -121,7 +166,7 @@ static void read_attributes(struct v1_call *c, struct fields *f, bool may_go, st
 		if (!read_attribute(&within, &named, may_go, &to->value))
 			return;
 	}
-	if (!item_sort(out))
+	if (!item_sort(&out->attributes))
 		fields_fail(f, "attributes", ERR_INVALID, "one is given twice");
 }
 
@@ -133,7 +178,7 @@ void v1_read_user_fields(struct v1_call *c, struct fields *f, bool may_go, struc
 	if (!fields_failed(f) && out->phone.text.len > 0 && !identifier_phone_is(out->phone.text))
 		fields_fail(f, "phone", ERR_INVALID,
 		            "must be in E.164: + and 7 to 15 digits, as in +442071838750");
-	read_attributes(c, f, may_go, &out->attributes);
+	read_attributes(c, f, may_go, out);
 }
 
 /* ---- answers ---- */
@@ -175,6 +220,7 @@ void v1_write_user_members(struct json_writer *w, const struct user *u)
 	json_member_text(w, BYTES("lastName"), u->last_name);
 	json_member_text(w, BYTES("phone"), u->phone);
 	json_member_text(w, BYTES("email"), u->email);
+	json_member_text(w, BYTES(EMAIL_TYPED), u->email_typed);
 	json_member_text(w, BYTES("primaryEmailId"), u->email_id);
 	if (u->attributes.count > 0)
 		v1_write_attributes(w, &u->attributes);
@@ -215,7 +261,7 @@ enum err_code user_create_decode(struct v1_call *c, struct err *err)
 		        "or a number of a person");
 	v1_read_user_fields(c, &f, false, &u->q.fields);
 	if (fields_has(&f, "email"))
-		u->q.email = v1_read_email(c, &f, "email");
+		u->q.email = v1_read_email(c, &f, "email", &u->q.email_typed);
 	u->enforce = v1_read_enforce(c, &f);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
@@ -331,7 +377,7 @@ enum err_code user_patch_decode(struct v1_call *c, struct err *err)
 		        err, ERR_NO_MATCH, "If-Match",
 		        "If-Match: missing; send the ETag that GET returns, or `version` in the body");
 	if (!u->q.fields.first_name.given && !u->q.fields.last_name.given && !u->q.fields.phone.given &&
-	    u->q.fields.attributes.count == 0)
+	    u->q.fields.attributes.count == 0 && !u->q.fields.attributes_go)
 		return err_set(err, ERR_INVALID,
 		               "at least one of firstName, lastName, phone and attributes is required");
 	return ERR_NONE;
@@ -364,9 +410,27 @@ void user_delete_encode(struct v1_call *c, struct json_writer *w)
 	user_encode(c, w);
 }
 
+/* The body may be missing, and be empty. */
+static enum err_code become_decode(struct v1_call *c, struct err *err)
+{
+	struct user_call *u;
+	struct fields     f;
+
+	if (user_decode(c, err) != ERR_NONE)
+		return err->code;
+	if (c->body == NULL)
+		return ERR_NONE;
+	u = c->request;
+	fields_init(&f, c->body, err);
+	u->q.reason = fields_text_or(&f, "reason", USER_REASON_BYTES_MAX, (struct bytes){NULL, 0});
+	if (!fields_failed(&f) && !is_one_line(u->q.reason))
+		fields_fail(&f, "reason", ERR_INVALID, "must not contain control characters");
+	return fields_end(&f);
+}
+
 enum err_code user_suspend_decode(struct v1_call *c, struct err *err)
 {
-	return user_decode(c, err);
+	return become_decode(c, err);
 }
 
 enum err_code user_suspend_run(struct v1_call *c, struct err *err)
@@ -381,7 +445,7 @@ void user_suspend_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code user_reactivate_decode(struct v1_call *c, struct err *err)
 {
-	return user_decode(c, err);
+	return become_decode(c, err);
 }
 
 enum err_code user_reactivate_run(struct v1_call *c, struct err *err)
@@ -463,10 +527,11 @@ enum err_code user_lookup_decode(struct v1_call *c, struct err *err)
 {
 	struct lookup_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
 	struct fields       f;
+	struct bytes        typed;
 
 	c->request = l;
 	fields_init(&f, c->body, err);
-	l->email = v1_read_email(c, &f, "email");
+	l->email = v1_read_email(c, &f, "email", &typed);
 	return fields_end(&f);
 }
 
@@ -485,6 +550,8 @@ void user_lookup_encode(struct v1_call *c, struct json_writer *w)
 
 	json_begin_object(w);
 	json_member_text(w, BYTES("emailId"), l->r.email_id);
+	json_member_text(w, BYTES("email"), l->email);
+	json_member_text(w, BYTES(EMAIL_TYPED), l->r.typed);
 	json_member_bool(w, BYTES("isVerified"), l->r.verified);
 	json_name(w, BYTES("user"));
 	json_begin_object(w);

@@ -12,7 +12,7 @@ enum err_code v1_user_param(struct v1_call *c, struct bytes *id, struct err *err
 enum err_code v1_user_match(struct v1_call *c, struct user_match *out, struct err *err);
 
 /* A member that is an address, normalised; required. */
-struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name);
+struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name, struct bytes *typed);
 
 /* firstName, lastName, phone, attributes; null takes a field away if it may go. */
 void v1_read_user_fields(struct v1_call *c, struct fields *f, bool may_go, struct user_fields *out);

@@ -198,8 +198,8 @@ static const struct option_spec options[] = {
          "(default: 500)",
          AT(o.hot_key_units), 1, 1000000},
         {"--email-claims", OPTION_TEXT, "WHEN",
-         "when an email address is taken: `added`, when a user adds it, or `verified`, once it is verified "
-         "(default: added)",
+         "when an email address is taken: `verified`, once it is verified, or `added`, when a user adds it "
+         "(default: verified)",
          AT(o.email_claims), 0, 0},
         TABLE_NAME_OPTIONS,
         {"--device-shards", OPTION_NUMBER, "N", "shards of that index per platform (default: 16)",

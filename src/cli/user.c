@@ -35,14 +35,24 @@ static enum err_code run_show(struct remote *r, struct err *err)
 	return remote_simple(r, "GET", "/v1/users/%", err);
 }
 
+/* With --reason, if it is given. */
+static enum err_code run_reasoned(struct remote *r, const char *path, struct err *err)
+{
+	struct remote_call q = {.method = "POST", .path = remote_path(r, path, r->arguments)};
+
+	if (options_of(r)->reason == NULL)
+		return remote_simple(r, "POST", path, err);
+	return remote_simple_with(r, &q, "reason", bytes_of(options_of(r)->reason), err);
+}
+
 static enum err_code run_suspend(struct remote *r, struct err *err)
 {
-	return remote_simple(r, "POST", "/v1/users/%/suspend", err);
+	return run_reasoned(r, "/v1/users/%/suspend", err);
 }
 
 static enum err_code run_reactivate(struct remote *r, struct err *err)
 {
-	return remote_simple(r, "POST", "/v1/users/%/reactivate", err);
+	return run_reasoned(r, "/v1/users/%/reactivate", err);
 }
 
 static enum err_code run_delete(struct remote *r, struct err *err)
@@ -62,12 +72,7 @@ static enum err_code run_erase(struct remote *r, struct err *err)
 
 static enum err_code run_revoke_tokens(struct remote *r, struct err *err)
 {
-	struct remote_call q = {.method = "POST",
-	                        .path = remote_path(r, "/v1/users/%/revoke-tokens", r->arguments)};
-
-	if (options_of(r)->reason == NULL)
-		return show(r, &q, err);
-	return remote_simple_with(r, &q, "reason", bytes_of(options_of(r)->reason), err);
+	return run_reasoned(r, "/v1/users/%/revoke-tokens", err);
 }
 
 static enum err_code run_remove_email(struct remote *r, struct err *err)
@@ -326,7 +331,7 @@ static const struct option_spec options[] = {
          offsetof(struct user_options, version), 1, INT64_MAX},
         {"--limit", OPTION_NUMBER, "N", "list: at most so many users (default: all)",
          offsetof(struct user_options, limit), 1, INT64_MAX},
-        {"--reason", OPTION_TEXT, "TEXT", "revoke-tokens: why, for those who look later",
+        {"--reason", OPTION_TEXT, "TEXT", "suspend, reactivate, revoke-tokens: why, for those who look later",
          offsetof(struct user_options, reason), 0, 0},
         {"--yes", OPTION_FLAG, NULL, "erase: yes, for good", offsetof(struct user_options, yes), 0, 0},
         {"--no-wait", OPTION_FLAG, NULL, "erase: start the job and do not wait for it",

@@ -8,6 +8,7 @@
  *       algorithms: [RS256, ES256]               # RS256 unless set
  *       leeway: 60                               # seconds, for exp, nbf and iat
  *       max_age: 86400                           # seconds since iat
+ *       provider: customers                      # whose users it speaks for; or: any
  *       ca_file: private-ca.pem                  # the system's unless set
  *       allow_private: true                      # its address may be on this machine or in this network
  *     - cognito:
@@ -16,11 +17,20 @@
  *         uses: [access, id]                     # access unless set
  *         endpoint: http://localhost:9229        # an emulator's */
 #include "server/identity.h"
+#include "service/sync.h"
 #include "token/fetch.h"
 
 #define SECOND_US INT64_C(1000000)
 
 enum { CA_BYTES_MAX = 4 * 1024 * 1024 };
+
+/* The section while it is read. */
+struct section {
+	const struct identity_reading *r;
+	const struct fields           *file;
+	struct issuers                *all;
+	bool                           alone; /* it has one entry */
+};
 
 /* A list of texts, or the word `any`; into the rules' audiences. */
 static void read_audiences(const struct identity_reading *r, struct fields *f, const char *name,
@@ -109,16 +119,50 @@ static void read_keys(const struct identity_reading *r, struct fields *f, struct
 		fields_fail(f, "jwks_file", ERR_INVALID, "the file is empty");
 }
 
-static void read_issuer(const struct identity_reading *r, struct fields *f, struct issuers *all)
+/* What the section `providers` calls a pool: its name there, or else its id. */
+static struct bytes pool_provider(const struct json *file, struct bytes pool)
 {
-	struct issuer_options o = {.issuer = fields_text(f, "issuer", TOKEN_TEXT_BYTES_MAX)};
-	struct err            why;
+	const struct json *pools = json_get(json_get(file, BYTES("providers")), BYTES("pools"));
+
+	for (const struct json *one = json_children(pools); one != NULL; one = one->next) {
+		struct bytes name = json_text(json_get(one, BYTES("name")));
+
+		if (bytes_equal(json_text(json_get(one, BYTES("pool"))), pool) && name.len > 0)
+			return name;
+	}
+	return pool;
+}
+
+/* Whose users it speaks for; empty: everyone's. Where there is one issuer, nobody else could have meant them. */
+static struct bytes read_provider(const struct section *x, struct fields *f, struct bytes usual)
+{
+	struct bytes name;
+
+	if (!fields_has(f, "provider") && (x->alone || usual.len > 0))
+		return x->alone ? (struct bytes){NULL, 0} : usual;
+	name = fields_text_or(f, "provider", SYNC_PROVIDER_BYTES_MAX, (struct bytes){NULL, 0});
+	if (!fields_failed(f) && name.len == 0)
+		fields_fail(f, "provider", ERR_INVALID,
+		            "missing; where there are several issuers, each must name the provider of its "
+		            "users, or "
+		            "say any: one that may act as every user");
+	else if (!fields_failed(f) && !sync_provider_is(name))
+		fields_fail(f, "provider", ERR_INVALID, "must have letters, digits, '-', '_' and '.' only");
+	return bytes_is(name, "any") ? (struct bytes){NULL, 0} : name;
+}
+
+static void read_issuer(const struct section *x, struct fields *f)
+{
+	const struct identity_reading *r = x->r;
+	struct issuer_options          o = {.issuer = fields_text(f, "issuer", TOKEN_TEXT_BYTES_MAX)};
+	struct err                     why;
 
 	o.rules = read_rules(f);
 	o.route = read_route(r, f);
+	o.provider = read_provider(x, f, (struct bytes){NULL, 0});
 	read_audiences(r, f, "audiences", &o.rules);
 	read_keys(r, f, &o);
-	if (!fields_failed(f) && issuers_add(all, &o, &why) != ERR_NONE)
+	if (!fields_failed(f) && issuers_add(x->all, &o, &why) != ERR_NONE)
 		fields_fail(f, NULL, ERR_INVALID, "%s", why.text);
 }
 
@@ -141,10 +185,9 @@ static uint32_t read_uses(struct fields *f)
 	return uses;
 }
 
-static void read_cognito(const struct identity_reading *r, struct fields *entry, const struct json *tree,
-                         struct issuers *all)
+static void read_cognito(const struct section *x, struct fields *entry, const struct json *tree)
 {
-	struct cognito_options o = {.rules = read_rules(entry), .route = read_route(r, entry)};
+	struct cognito_options o = {.rules = read_rules(entry), .route = read_route(x->r, entry)};
 	struct fields          f;
 	struct err             why;
 
@@ -152,35 +195,38 @@ static void read_cognito(const struct identity_reading *r, struct fields *entry,
 	o.pool = fields_text(&f, "pool", 128);
 	o.endpoint = fields_text_or(&f, "endpoint", ISSUER_URL_BYTES_MAX, (struct bytes){NULL, 0});
 	o.rules.cognito_uses = read_uses(&f);
-	read_audiences(r, &f, "clients", &o.rules);
-	if (fields_end(&f) == ERR_NONE && issuers_add_cognito(all, &o, &why) != ERR_NONE)
+	read_audiences(x->r, &f, "clients", &o.rules);
+	o.provider = read_provider(x, entry, pool_provider(x->file->object, o.pool));
+	if (fields_end(&f) == ERR_NONE && issuers_add_cognito(x->all, &o, &why) != ERR_NONE)
 		fields_fail(&f, NULL, ERR_INVALID, "%s", why.text);
 }
 
-static void read_entry(const struct identity_reading *r, const struct fields *file, const struct json *entry,
-                       struct issuers *all, uint32_t at)
+static void read_entry(const struct section *x, const struct json *entry, uint32_t at)
 {
 	const struct json *cognito;
 	struct fields      f;
 
-	fields_enter(&f, file, arena_printf(r->arena, "issuers[%u]", at), entry);
+	fields_enter(&f, x->file, arena_printf(x->r->arena, "issuers[%u]", at), entry);
 	cognito = fields_get(&f, "cognito");
 	if (cognito != NULL)
-		read_cognito(r, &f, cognito, all);
+		read_cognito(x, &f, cognito);
 	else
-		read_issuer(r, &f, all);
+		read_issuer(x, &f);
 	fields_end(&f);
 }
 
 static void read_section(const struct identity_reading *r, struct fields *file, void **out)
 {
 	const struct json *list = fields_array(file, "issuers", ISSUERS_MAX);
-	struct issuers    *all = issuers_open(token_fetch_https(r->clock), r->clock);
+	struct section     x = {.r = r,
+	                        .file = file,
+	                        .all = issuers_open(token_fetch_https(r->clock), r->clock),
+	                        .alone = list != NULL && list->count == 1};
 	uint32_t           at = 0;
 
 	for (const struct json *m = fields_first(file, list); m != NULL; m = fields_next(file, m))
-		read_entry(r, file, m, all, at++);
-	*out = all;
+		read_entry(&x, m, at++);
+	*out = x.all;
 }
 
 static void drop(void *made)

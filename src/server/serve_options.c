@@ -33,7 +33,7 @@ struct serve_options serve_options_default(void)
 	                                 .consumers_per_key = CONSUMERS_PER_KEY,
 	                                 .followers_per_key = EVENT_FOLLOWERS_PER_KEY,
 	                                 .metrics_ms = SCRAPE_MS,
-	                                 .email_claims = "added",
+	                                 .email_claims = "verified",
 	                                 .device_shards = DEVICE_SHARDS_DEFAULT};
 	struct service_tables tables = service_tables_default();
 

@@ -241,6 +241,8 @@ enum err_code account_judge(struct context *ctx, const struct account_subjects *
 		return err->code;
 	for (uint32_t i = 0; i < q->count; i++)
 		profile_judge(&j->profiles[i], &out->verdict);
+	if (q->count > 0 && j->profiles[0].found)
+		out->profile = j->profiles[0].item;
 	return q->whole ? ids_find(j) : ERR_NONE;
 }
 

@@ -44,6 +44,7 @@ struct account {
 	struct verdict verdict;             /* VERDICT_ALLOW, or what their users' status says */
 	struct bytes   users[SUBJECTS_MAX]; /* the user of a subject that is an address; empty: none */
 	uint32_t       user_count;          /* how many of these are not empty */
+	struct item    profile;             /* of the first subject's user; no members: there is none */
 
 	/* If the whole was wanted: the ids of the call, their users, then the aliases of these. */
 	struct bytes ids[PERSON_IDS_MAX];

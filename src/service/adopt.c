@@ -16,6 +16,7 @@ struct stray {
 	struct item  row;
 	struct bytes user, id;
 	struct bytes email; /* normalised; empty: it is none */
+	struct bytes typed; /* (7) of user_email.h */
 	bool         verified, primary, claims_marker;
 };
 
@@ -53,6 +54,9 @@ static struct stray stray_of(struct context *ctx, const struct item *row)
 	                  .verified = is_true(row, "isVerified"),
 	                  .primary = is_true(row, "isPrimary")};
 
+	s.typed = row_text(row, EMAIL_TYPED);
+	if (s.typed.len == 0 && s.email.len > 0)
+		s.typed = email_typed_beside(row_text(row, "email"), s.email);
 	s.claims_marker =
 	        s.verified || (item_get(row, BYTES("GSI1PK")) != NULL && !ctx->services->claims_verified);
 	return s;
@@ -63,6 +67,14 @@ static struct bytes email_key(struct arena *a, struct bytes text)
 	return arena_printf(a, KEY_EMAIL "%.*s", BYTES_ARG(text));
 }
 
+static void typed_set(struct row *row, struct bytes typed)
+{
+	if (typed.len > 0)
+		row_set_text(row, EMAIL_TYPED, typed);
+	else
+		row_remove(row, EMAIL_TYPED);
+}
+
 /* The row as it should be. */
 static struct item row_right(struct context *ctx, const struct stray *s, bool primary)
 {
@@ -70,6 +82,7 @@ static struct item row_right(struct context *ctx, const struct stray *s, bool pr
 
 	row_from(&row, ctx->arena, &s->row);
 	row_set_text(&row, "email", s->email);
+	typed_set(&row, s->typed);
 	row_set(&row, "isVerified", value_bool(s->verified));
 	row_set(&row, "isPrimary", value_bool(primary));
 	if (s->claims_marker) {
@@ -96,6 +109,7 @@ static struct item marker_right(struct context *ctx, const struct stray *s, cons
 	row_set_text(&row, "SK", BYTES("MARKER"));
 	row_set_text(&row, "userId", s->user);
 	row_set_text(&row, "emailId", s->id);
+	typed_set(&row, s->typed);
 	if (ttl > 0)
 		row_set_i64(&row, "ttl", ttl);
 	return row_item(&row);
@@ -200,6 +214,7 @@ static bool becomes_primary(const struct stray *s, const struct around *x)
 static bool names_primary(const struct item *profile, const struct stray *s, struct arena *a)
 {
 	return bytes_equal(row_text(profile, "email"), s->email) &&
+	       bytes_equal(row_text(profile, EMAIL_TYPED), s->typed) &&
 	       bytes_equal(row_text(profile, "primaryEmailId"), s->id) &&
 	       bytes_equal(row_text(profile, "GSI1PK"), email_key(a, s->email)) &&
 	       bytes_equal(row_text(profile, "GSI1SK"), user_key(a, s->user));
@@ -299,6 +314,7 @@ static enum err_code repair_write(struct context *ctx, const struct stray *s, co
 		return err->code;
 	if (r->changes_profile) {
 		row_set_text(&profile, "email", s->email);
+		typed_set(&profile, s->typed);
 		row_set_text(&profile, "primaryEmailId", s->id);
 		row_set_text(&profile, "GSI1PK", email_key(ctx->arena, s->email));
 		row_set_text(&profile, "GSI1SK", user_key(ctx->arena, s->user));

@@ -7,7 +7,8 @@
 
 bool alias_of_email(struct context *ctx, struct bytes email, struct bytes *out)
 {
-	return identifier_hash(&ctx->services->identifiers, ctx->arena, IDENTIFIER_EMAIL, email, out);
+	*out = identifier_of_row_email(&ctx->services->identifiers, ctx->arena, email);
+	return email.len > 0;
 }
 
 void alias_owner_key(struct arena *a, struct bytes id, struct looked *out)

@@ -21,8 +21,8 @@ struct code_message {
 	enum code_message_kind kind;
 	struct bytes           user;     /* who gets it; of IN_USE the owner, or empty */
 	struct bytes           email_id; /* VERIFY */
-	struct bytes           email;
-	struct bytes           code; /* VERIFY */
+	struct bytes           email;    /* as it was typed; of IN_USE, by its owner */
+	struct bytes           code;     /* VERIFY */
 	int64_t                expires_s;
 	struct bytes           trace; /* the caller's trace id, or empty */
 };

@@ -29,8 +29,10 @@ static void email_set(struct arena *a, struct sync_record *q, struct bytes value
 	char   normal[EMAIL_NORMAL_BYTES_MAX];
 	size_t len = value.len <= EMAIL_BYTES_MAX ? email_normalise(value, normal) : 0;
 
-	if (len > 0 && len <= USER_EMAIL_BYTES_MAX)
-		q->email = arena_copy(a, (struct bytes){normal, len});
+	if (len == 0 || len > USER_EMAIL_BYTES_MAX)
+		return;
+	q->email = arena_copy(a, (struct bytes){normal, len});
+	q->email_typed = email_typed_beside(value, q->email);
 }
 
 static void custom_set(struct arena *a, struct sync_record *q, struct bytes name, struct bytes value)

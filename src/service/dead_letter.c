@@ -44,6 +44,8 @@ static void record_write(struct row *row, const struct sync_record *q)
 		row_set_text(row, "name", q->name);
 	if (q->email.len > 0)
 		row_set_text(row, "email", q->email);
+	if (q->email_typed.len > 0)
+		row_set_text(row, EMAIL_TYPED, q->email_typed);
 	row_set(row, "emailVerified", value_bool(q->email_verified));
 	text_write(row, "firstName", &q->fields.first_name);
 	text_write(row, "lastName", &q->fields.last_name);
@@ -64,6 +66,7 @@ static struct sync_record record_read(const struct item *row)
 	                         .id = row_text(row, "userId"),
 	                         .name = row_text(row, "name"),
 	                         .email = row_text(row, "email"),
+	                         .email_typed = row_text(row, EMAIL_TYPED),
 	                         .email_verified =
 	                                 verified != NULL && verified->type == VALUE_BOOL && verified->truth,
 	                         .fields = {.first_name = text_read(row, "firstName"),

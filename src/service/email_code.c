@@ -66,11 +66,7 @@ static enum err_code attempt_init(struct attempt *q, const struct email_terms *t
 /* The mailbox, as attempts call it: {"email": …}. */
 static struct bytes mailbox(struct context *ctx, struct bytes email)
 {
-	struct bytes out;
-
-	return identifier_hash(&ctx->services->identifiers, ctx->arena, IDENTIFIER_EMAIL, email, &out)
-	               ? out
-	               : identifier_hash_text(&ctx->services->identifiers, ctx->arena, "email", email);
+	return identifier_of_row_email(&ctx->services->identifiers, ctx->arena, email);
 }
 
 static enum err_code record(struct context *ctx, const struct attempt *q, enum outcome outcome,

@@ -203,8 +203,8 @@ static enum err_code address_erase(struct context *ctx, struct job *job, struct 
 	user_marker_key(ctx->arena, email, &marker);
 	if (ctx_look_in(ctx, TABLE_USERS, &marker, err) != ERR_NONE)
 		return err->code;
-	proved = is_proved(row, &marker, user) &&
-	         identifier_hash(&ctx->services->identifiers, ctx->arena, IDENTIFIER_EMAIL, email, &handle);
+	proved = is_proved(row, &marker, user);
+	handle = identifier_of_row_email(&ctx->services->identifiers, ctx->arena, email);
 	if (proved) {
 		if (handle_rows(ctx, job, at, handle, err) != ERR_NONE)
 			return err->code;

@@ -82,6 +82,33 @@ static bool ends_with(struct bytes text, struct bytes end)
 	return text.len >= end.len && memcmp(text.data + text.len - end.len, end.data, end.len) == 0;
 }
 
+static bool is_handle(const struct erasing *e, struct bytes text)
+{
+	for (uint32_t i = 0; i < e->handle_count; i++)
+		if (bytes_equal(text, e->handles[i]))
+			return true;
+	return false;
+}
+
+/* An address or a number as it is, which others wrote, or a caller who sent it as a plain key: the user's if its hash is. A local part may
+ * hold a '#', so that it may begin behind any. */
+static bool names_person(struct context *ctx, const struct erasing *e, struct bytes pk)
+{
+	const struct identifier_key *k = &ctx->services->identifiers;
+
+	for (size_t i = 0; i + 1 < pk.len && e->handle_count > 0; i++) {
+		struct bytes rest = {pk.data + i + 1, pk.len - i - 1}, hash;
+		const char  *looks = pk.data[i] == '#' ? identifier_looks_like(rest) : NULL;
+
+		if (looks == NULL)
+			continue;
+		if ((identifier_hash(k, ctx->arena, IDENTIFIER_EMAIL, rest, &hash) && is_handle(e, hash)) ||
+		    (identifier_hash(k, ctx->arena, IDENTIFIER_PHONE, rest, &hash) && is_handle(e, hash)))
+			return true;
+	}
+	return false;
+}
+
 static bool owns_limit(struct context *ctx, const struct erasing *e, const struct item *row)
 {
 	struct bytes pk = row_text(row, "PK");
@@ -91,7 +118,7 @@ static bool owns_limit(struct context *ctx, const struct erasing *e, const struc
 	for (uint32_t i = 0; i < e->handle_count; i++)
 		if (ends_with(pk, e->handles[i]))
 			return true;
-	return false;
+	return names_person(ctx, e, pk);
 }
 
 /* ---- kept answers ---- */

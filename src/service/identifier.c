@@ -112,6 +112,15 @@ static bool normal_hash(const struct identifier_key *k, struct arena *a, enum id
 	return true;
 }
 
+struct bytes identifier_of_row_email(const struct identifier_key *k, struct arena *a, struct bytes email)
+{
+	char         normal[EMAIL_NORMAL_BYTES_MAX];
+	struct bytes text = {normal, email_of_row(email, normal)};
+
+	return arena_printf(a, "%s:%.*s", kinds[IDENTIFIER_EMAIL],
+	                    BYTES_ARG(identifier_hash_text(k, a, kinds[IDENTIFIER_EMAIL], text)));
+}
+
 bool identifier_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
                      struct bytes text, struct bytes *out)
 {

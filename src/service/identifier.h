@@ -44,6 +44,9 @@ void identifier_key_init(struct identifier_key *k, const uint8_t secret[IDENTIFI
 bool identifier_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
                      struct bytes text, struct bytes *out);
 
+/* The same of an address that a row has, also of one that is refused by now (email_of_row). */
+struct bytes identifier_of_row_email(const struct identifier_key *k, struct arena *a, struct bytes email);
+
 /* The hash alone, of a text that is no identifier; `purpose` keeps it apart from every other use of the key. */
 struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *a, const char *purpose,
                                   struct bytes text);

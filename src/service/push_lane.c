@@ -31,7 +31,6 @@ static enum err_code subject_read(struct context *ctx, struct bytes subject, str
 enum err_code push_lanes_read(struct context *ctx, struct bytes user, struct push_lanes *out, struct err *err)
 {
 	struct user_emails emails = {0};
-	struct bytes       subject;
 	enum err_code      rc;
 
 	*out = (struct push_lanes){0};
@@ -41,9 +40,10 @@ enum err_code push_lanes_read(struct context *ctx, struct bytes user, struct pus
 	if (rc != ERR_NONE && rc != ERR_NOT_FOUND)
 		return rc;
 	for (uint32_t i = 0; i < emails.count; i++)
-		if (identifier_hash(&ctx->services->identifiers, ctx->arena, IDENTIFIER_EMAIL,
-		                    emails.list[i].email, &subject) &&
-		    subject_read(ctx, subject, out, err) != ERR_NONE)
+		if (subject_read(ctx,
+		                 identifier_of_row_email(&ctx->services->identifiers, ctx->arena,
+		                                         emails.list[i].email),
+		                 out, err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
 }

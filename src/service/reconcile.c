@@ -279,7 +279,7 @@ static enum err_code missing_note(struct context *ctx, struct job *job, const st
                                   struct err *err)
 {
 	bool              suspend = item_get(&job->args, BYTES("suspend")) != NULL;
-	struct user_patch patch = {.id = q->id};
+	struct user_patch patch = {.id = q->id, .reason = BYTES("missing at the provider")};
 	struct user       u;
 	enum err_code     rc = user_take(ctx, q->id, &patch.match, &u, err);
 

@@ -157,11 +157,11 @@ enum err_code revocation_add_address(struct context *ctx, struct bytes hash, str
 
 /* ---- asking ---- */
 
-/* (4) */
-static bool revokes(const struct looked *row, enum revocation_kind kind, int64_t issued_s)
+/* (4), (6) */
+static bool revokes(const struct looked *row, enum revocation_kind kind, const struct revocation_query *q)
 {
-	return row->found &&
-	       (kind == REVOKED_TOKEN || issued_s <= row_i64(&row->item, "notBefore", INT64_MAX));
+	return row->found && (kind == REVOKED_TOKEN ||
+	                      q->issued_s - q->ahead_s <= row_i64(&row->item, "notBefore", INT64_MAX));
 }
 
 enum err_code revocation_check(struct context *ctx, const struct revocation_query *q,
@@ -191,10 +191,10 @@ enum err_code revocation_check(struct context *ctx, const struct revocation_quer
 	}
 	if (ctx_look_all_in(ctx, TABLE_REVOCATIONS, first, err) != ERR_NONE)
 		return err->code;
-	if (revokes(&address, REVOKED_USER, q->issued_s))
+	if (revokes(&address, REVOKED_USER, q))
 		rows[REVOKED_USER] = address;
 	for (int kind = REVOKED_TOKEN; kind <= REVOKED_ALL; kind++)
-		if (revokes(&rows[kind], (enum revocation_kind)kind, q->issued_s)) {
+		if (revokes(&rows[kind], (enum revocation_kind)kind, q)) {
 			*out = (struct revocation_found){(enum revocation_kind)kind,
 			                                 row_i64(&rows[kind].item, "notBefore", 0),
 			                                 row_text(&rows[kind].item, "reason")};

@@ -15,7 +15,9 @@
  * (3) A row expires when the tokens that it revokes have expired too: no token is taken that is older than the longest age
  *     of all issuers (services.h). The row of one token expires with that token.
  * (4) A row that cannot be understood, since somebody else wrote it, revokes all of its tokens.
- * (5) Whoever loses an address loses the tokens in its name: they are neither unknown people's nor the next owner's. */
+ * (5) Whoever loses an address loses the tokens in its name: they are neither unknown people's nor the next owner's.
+ * (6) `notBefore` is a time of our clock, and `iat` one of the issuer's. A token is revoked if it may have been issued by then:
+ *     if `iat` is not later than `notBefore` and what the issuer's clock may be ahead. */
 #ifndef SERVICE_REVOCATION_H
 #define SERVICE_REVOCATION_H
 
@@ -75,6 +77,7 @@ struct revocation_query {
 	struct bytes user, client;
 	struct bytes address;  /* the hash of one, if the subject is an address */
 	int64_t      issued_s; /* iat, rounded down */
+	int64_t      ahead_s;  /* by how much the issuer's clock may be ahead of ours (6) */
 };
 
 struct revocation_found {

@@ -50,6 +50,7 @@ static enum err_code email_apply(struct context *ctx, const struct sync_record *
 	if (q->email.len == 0 || !q->email_verified)
 		return ERR_NONE;
 	t->email = q->email;
+	t->typed = q->email_typed;
 	return user_email_trust(ctx, t, err);
 }
 
@@ -65,7 +66,8 @@ static enum err_code create(struct context *ctx, const struct sync_record *q, st
 	    email_apply(ctx, q, &email, err) != ERR_NONE)
 		return err->code;
 	user_put(ctx, &out->user, &row);
-	user_publish(ctx, EVENT_USER_CREATED, &out->user);
+	user_publish(ctx, &(struct user_event){.type = EVENT_USER_CREATED}, &out->user);
+	user_email_trusted(ctx, &email);
 	out->outcome = SYNC_CREATED;
 	return ERR_NONE;
 }
@@ -95,7 +97,8 @@ static void store(struct context *ctx, struct row *row, struct sync_result *out,
 	if (differs(ctx, &before, &after)) {
 		out->outcome = SYNC_UPDATED;
 		user_put(ctx, &out->user, row);
-		user_publish(ctx, EVENT_USER_UPDATED, &out->user);
+		user_publish(ctx, &(struct user_event){.type = EVENT_USER_UPDATED, .before = &before},
+		             &out->user);
 	} else if (!item_equal(&before, &after)) {
 		ctx_put(ctx, TABLE_USERS, after);
 	}
@@ -113,6 +116,7 @@ static enum err_code update(struct context *ctx, const struct sync_record *q, st
 	    email_apply(ctx, q, &email, err) != ERR_NONE)
 		return err->code;
 	store(ctx, &row, out, email.changed);
+	user_email_trusted(ctx, &email);
 	return ERR_NONE;
 }
 

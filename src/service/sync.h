@@ -25,8 +25,9 @@ enum { SYNC_PROVIDER_BYTES_MAX = 64, SYNC_NAME_BYTES_MAX = 128 };
 
 struct sync_record {
 	struct bytes       provider, id;
-	struct bytes       name;  /* of the user, at the provider; empty: its id */
-	struct bytes       email; /* normalised; empty: none */
+	struct bytes       name;        /* of the user, at the provider; empty: its id */
+	struct bytes       email;       /* normalised; empty: none */
+	struct bytes       email_typed; /* (7) of user_email.h */
 	bool               email_verified;
 	struct user_fields fields;
 	bool               has_time, has_sequence; /* (3) */

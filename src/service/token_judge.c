@@ -36,7 +36,8 @@ static enum err_code revocation_judge(struct context *ctx, const struct token_fa
 	                             .client = t->client,
 	                             .address = bytes_equal(address, out->user) ? (struct bytes){NULL, 0}
 	                                                                        : address,
-	                             .issued_s = t->issued_s};
+	                             .issued_s = t->issued_s,
+	                             .ahead_s = t->ahead_s};
 
 	if (revocation_check(ctx, &q, &out->revoked, err) != ERR_NONE)
 		return err->code;
@@ -46,16 +47,28 @@ static enum err_code revocation_judge(struct context *ctx, const struct token_fa
 	return ERR_NONE;
 }
 
+/* (5) */
+static bool is_foreign(const struct token_facts *t, const struct item *profile)
+{
+	return t->provider.len > 0 && profile->count > 0 &&
+	       !bytes_equal(row_text(profile, "provider"), t->provider);
+}
+
 /* Whose token it is, and whether the account is active. out->user: the id in the token, which need not be one that attempts could
  * be counted for, or the hash of an address; then the owner of the address, if there is one. */
-static enum err_code status_judge(struct context *ctx, struct bytes email, struct token_judged *out,
-                                  struct err *err)
+static enum err_code status_judge(struct context *ctx, const struct token_facts *t, struct bytes email,
+                                  struct token_judged *out, struct err *err)
 {
 	struct account_subjects q = {.ids = &out->user, .emails = &email, .count = 1};
 	struct account          found;
 
 	if (account_judge(ctx, &q, &found, err) != ERR_NONE)
 		return err->code;
+	out->foreign = is_foreign(t, &found.profile);
+	if (out->foreign) {
+		out->verdict = (struct verdict){.kind = VERDICT_INVALID_TOKEN, .reason = "provider"};
+		return ERR_NONE;
+	}
 	out->inactive = found.verdict.kind != VERDICT_ALLOW;
 	verdict_add(&out->verdict, &found.verdict);
 	if (found.users[0].len > 0)
@@ -129,8 +142,12 @@ static enum err_code begin(struct context *ctx, const struct token_facts *t, str
 	*out = (struct token_judged){0};
 	*subject = token_subject(ctx, t->subject, &email);
 	out->user = email.len > 0 ? *subject : t->subject;
-	if (status_judge(ctx, email, out, err) != ERR_NONE)
+	if (status_judge(ctx, t, email, out, err) != ERR_NONE)
 		return err->code;
+	if (out->foreign) {
+		*subject = (struct bytes){NULL, 0};
+		return ERR_NONE;
+	}
 	return revocation_judge(ctx, t, email.len > 0 ? *subject : (struct bytes){NULL, 0}, out, err);
 }
 

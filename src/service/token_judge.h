@@ -7,7 +7,9 @@
  * (3) Failed attempts of strangers never void somebody's tokens: unless actions are asked about, only locks that people set count,
  *     whatever their journey, and all of a journey that only people lock (one without types, such as AUTHENTICATION).
  *     Counts do not.
- * (4) The subject of a token is the id of a user; one that looks like an email address is looked up as that. */
+ * (4) The subject of a token is the id of a user; one that looks like an email address is looked up as that.
+ * (5) An issuer speaks for users of its provider only. Of a user of another, or of none, its token is refused and nothing is told: for it
+ *     the user does not exist. A subject that is no user of ours is nobody's, so its token is judged as before. */
 #ifndef SERVICE_TOKEN_JUDGE_H
 #define SERVICE_TOKEN_JUDGE_H
 
@@ -19,7 +21,9 @@
 struct token_facts {
 	struct bytes issuer, jti, client; /* the last two may be empty */
 	struct bytes subject;
+	struct bytes provider; /* whose users its issuer speaks for (5); empty: everyone's */
 	int64_t      issued_s;
+	int64_t      ahead_s; /* by how much the issuer's clock may be ahead of ours (token/issuer.h) */
 };
 
 struct token_judged {
@@ -29,6 +33,7 @@ struct token_judged {
 	struct revocation_found revoked;
 	struct bytes            user;     /* whose it is: its subject, or the owner of that address */
 	bool                    inactive; /* its user's account is not active (2) */
+	bool                    foreign;  /* its user is not its issuer's (5) */
 };
 
 /* By the rules in force, without actions (3). */

@@ -22,7 +22,7 @@ const char *const user_status_names[] = {"active", "suspended", "deleted", "eras
 bool user_id_is(struct bytes id)
 {
 	return id.len >= 1 && id.len <= USER_ID_BYTES_MAX && bytes_hold_only(id, "-_.|") &&
-	       identifier_looks_like(id) == NULL;
+	       !bytes_is(id, ".") && !bytes_is(id, "..") && identifier_looks_like(id) == NULL;
 }
 
 struct bytes user_key(struct arena *a, struct bytes id)
@@ -81,6 +81,7 @@ static struct user user_of(const struct item *row)
 	u.last_name = row_text(row, "lastName");
 	u.phone = row_text(row, "phone");
 	u.email = row_text(row, "email");
+	u.email_typed = row_text(row, EMAIL_TYPED);
 	u.email_id = row_text(row, "primaryEmailId");
 	u.created_at = row_text(row, "createdAt");
 	u.updated_at = row_text(row, "updatedAt");
@@ -128,6 +129,7 @@ enum err_code user_lookup(struct context *ctx, struct bytes email, struct user_f
 	if (!owner.found)
 		return user_unknown(err);
 	out->email_id = owner.email_id;
+	out->typed = owner.typed;
 	out->verified = owner.verified;
 	return user_get(ctx, owner.user, &out->user, err);
 }
@@ -192,9 +194,17 @@ enum err_code users_find(struct context *ctx, const struct users_search *q, stru
 
 /* ---- changing ---- */
 
+static bool etag_fits(const struct user_match *match, int64_t version)
+{
+	for (uint32_t i = 0; i < match->etag_count; i++)
+		if (match->etags[i] == version)
+			return true;
+	return false;
+}
+
 static enum err_code match_check(const struct user_match *match, int64_t version, struct err *err)
 {
-	if (match->has_etag && match->etag != version)
+	if (match->has_etag && !match->any && !etag_fits(match, version))
 		return err_field(err, ERR_STALE, "If-Match",
 		                 "If-Match: the user has changed since; GET it again");
 	if (match->has_version && match->version != version)
@@ -237,15 +247,65 @@ void user_put(struct context *ctx, struct user *u, struct row *row)
 	*u = user_of(&item);
 }
 
-void user_publish(struct context *ctx, enum event_type type, const struct user *u)
+/* Names of fields that differ, into a list that has room for them. */
+static void changed_add(struct value_list *out, struct bytes name, const struct value *a,
+                        const struct value *b)
 {
-	struct event e = {.type = type, .subject = u->id};
+	bool same = a == NULL || b == NULL ? a == b : value_equal(a, b);
+
+	if (!same)
+		out->items[out->count++] = value_string(name);
+}
+
+static struct item attributes_of(const struct item *row)
+{
+	const struct value *v = row == NULL ? NULL : item_get(row, BYTES("attributes"));
+
+	return v != NULL && v->type == VALUE_M ? v->map : (struct item){0};
+}
+
+static void changed_attributes(struct arena *a, struct value_list *out, const struct item *before,
+                               const struct item *after)
+{
+	for (uint32_t i = 0; i < after->count; i++)
+		changed_add(out, arena_printf(a, "attributes.%.*s", BYTES_ARG(after->members[i].name)),
+		            item_get(before, after->members[i].name), &after->members[i].value);
+	for (uint32_t i = 0; i < before->count; i++)
+		if (item_get(after, before->members[i].name) == NULL)
+			changed_add(out,
+			            arena_printf(a, "attributes.%.*s", BYTES_ARG(before->members[i].name)),
+			            &before->members[i].value, NULL);
+}
+
+static struct value changed(struct arena *a, const struct item *before, const struct item *after)
+{
+	static const char *const names[] = {"status", "firstName", "lastName", "phone", "email"};
+	enum { NAMES = sizeof(names) / sizeof(names[0]) };
+	struct item  old = attributes_of(before), new = attributes_of(after);
+	struct value out = {.type = VALUE_L};
+
+	out.list.items = arena_array(a, NAMES + old.count + new.count, sizeof(struct value));
+	for (int i = 0; i < NAMES; i++)
+		changed_add(&out.list, bytes_of(names[i]),
+		            before == NULL ? NULL : item_get(before, bytes_of(names[i])),
+		            item_get(after, bytes_of(names[i])));
+	changed_attributes(a, &out.list, &old, &new);
+	return out;
+}
+
+void user_publish(struct context *ctx, const struct user_event *what, const struct user *u)
+{
+	struct event e = {.type = what->type, .subject = u->id};
 	struct row   data;
 
-	if (!ctx_publishes(ctx, type))
+	if (!ctx_publishes(ctx, what->type))
 		return;
 	row_init(&data, ctx->arena);
 	row_set_i64(&data, "version", u->version);
+	row_set(&data, "changed", changed(ctx->arena, what->before, &u->row));
+	row_set_text(&data, "by", ctx->caller);
+	if (what->reason.len > 0)
+		row_set_text(&data, "reason", what->reason);
 	e.data = row_item(&data);
 	ctx_publish(ctx, &e);
 }
@@ -289,8 +349,10 @@ enum err_code user_fields_apply(struct context *ctx, struct row *row, const stru
 	text_apply(row, "firstName", &q->first_name);
 	text_apply(row, "lastName", &q->last_name);
 	text_apply(row, "phone", &q->phone);
-	return q->attributes.count == 0 ? ERR_NONE
-	                                : attributes_apply(ctx, row, &u->attributes, &q->attributes, err);
+	if (q->attributes.count == 0 && !q->attributes_go)
+		return ERR_NONE;
+	return attributes_apply(ctx, row, q->attributes_go ? &(struct item){0} : &u->attributes,
+	                        &q->attributes, err);
 }
 
 void user_begin(struct context *ctx, struct bytes id, struct user *out, struct row *row)
@@ -318,8 +380,9 @@ enum err_code user_create(struct context *ctx, const struct user_new *q, struct 
 	if (profile.found)
 		return err_field(err, ERR_USER_EXISTS, "id", "id: there is a user with this id already");
 	out->claimed = q->email.len > 0;
-	if (out->claimed && user_email_claim(ctx, &(struct email_add){out->user.id, q->email, q->terms},
-	                                     &out->claim, err) != ERR_NONE)
+	if (out->claimed &&
+	    user_email_claim(ctx, &(struct email_add){out->user.id, q->email, q->terms, q->email_typed},
+	                     &out->claim, err) != ERR_NONE)
 		return err->code;
 	if (out->claimed && out->claim.standing.refused)
 		return ERR_NONE;
@@ -327,30 +390,34 @@ enum err_code user_create(struct context *ctx, const struct user_new *q, struct 
 	if (user_fields_apply(ctx, &row, &out->user, &q->fields, err) != ERR_NONE)
 		return err->code;
 	user_put(ctx, &out->user, &row);
-	user_publish(ctx, EVENT_USER_CREATED, &out->user);
+	user_publish(ctx, &(struct user_event){.type = EVENT_USER_CREATED}, &out->user);
+	if (out->claimed)
+		user_email_claimed(ctx, out->user.id, &out->claim);
 	return ERR_NONE;
 }
 
 enum err_code user_change(struct context *ctx, const struct user_patch *q, struct user *out, struct err *err)
 {
-	struct row row;
+	struct row  row;
+	struct item before;
 
 	if (user_take(ctx, q->id, &q->match, out, err) != ERR_NONE)
 		return err->code;
+	before = out->row;
 	row_from(&row, ctx->arena, &out->row);
 	if (user_fields_apply(ctx, &row, out, &q->fields, err) != ERR_NONE)
 		return err->code;
 	user_put(ctx, out, &row);
-	user_publish(ctx, EVENT_USER_UPDATED, out);
+	user_publish(ctx, &(struct user_event){.type = EVENT_USER_UPDATED, .before = &before}, out);
 	return ERR_NONE;
 }
 
 /* (4) The event that tells the new status tells this too. */
-static enum err_code tokens_revoke(struct context *ctx, struct user *u, struct err *err)
+static enum err_code tokens_revoke(struct context *ctx, struct user *u, struct bytes reason, struct err *err)
 {
 	struct revocation q = {.kind = REVOKED_USER,
 	                       .name = u->id,
-	                       .reason = bytes_of(user_status_names[u->status]),
+	                       .reason = reason.len > 0 ? reason : bytes_of(user_status_names[u->status]),
 	                       .told = true};
 	struct revoked    r;
 
@@ -378,6 +445,7 @@ enum err_code user_become(struct context *ctx, const struct user_patch *q, enum 
 	                                         [USER_SUSPENDED] = EVENT_USER_SUSPENDED,
 	                                         [USER_DELETED] = EVENT_USER_DELETED};
 	struct row                   row;
+	struct item                  before;
 
 	if (user_get(ctx, q->id, out, err) != ERR_NONE ||
 	    match_check(&q->match, out->version, err) != ERR_NONE)
@@ -386,12 +454,13 @@ enum err_code user_become(struct context *ctx, const struct user_patch *q, enum 
 		return tokens_show(ctx, out, err);
 	if (status_check(out->status, err) != ERR_NONE)
 		return err->code;
+	before = out->row;
 	row_from(&row, ctx->arena, &out->row);
 	row_set_text(&row, "status", bytes_of(user_status_names[status]));
 	user_put(ctx, out, &row);
-	user_publish(ctx, events[status], out);
+	user_publish(ctx, &(struct user_event){events[status], &before, q->reason}, out);
 	if (status == USER_ACTIVE)
 		return tokens_show(ctx, out, err);
 	signout_queue(ctx, out);
-	return tokens_revoke(ctx, out, err);
+	return tokens_revoke(ctx, out, q->reason, err);
 }

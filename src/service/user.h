@@ -36,6 +36,8 @@ enum {
 	USER_ATTRIBUTE_NAME_MAX = 64,
 	USER_ATTRIBUTE_TEXT_MAX = 1024,
 	USER_ATTRIBUTES_BYTES_MAX = 8 * 1024,
+	USER_REASON_BYTES_MAX = 256,
+	USER_ETAGS_MAX = 16, /* in one If-Match */
 	USERS_PAGE_MAX = 500,
 	USERS_EXAMINED_MAX = 2000, /* rows that one page looks at */
 	USERS_ROWS_EACH =
@@ -53,13 +55,14 @@ struct user {
 	int64_t          version;
 	struct bytes     first_name, last_name, phone, created_at, updated_at; /* empty: it has none */
 	struct bytes     email, email_id;                                      /* the primary one */
+	struct bytes     email_typed;                                          /* (7) of user_email.h */
 	struct item      attributes;
 	struct item      row; /* PROFILE */
 
 	int64_t tokens_not_before_s; /* user_become's: tokens issued then or before are revoked; 0: none */
 };
 
-/* Is it one? Plain, and not personal on its face. */
+/* Is it one? Plain, not personal on its face, and not "." or "..", which a path cannot hold. */
 bool user_id_is(struct bytes id);
 
 /* ---- reading ---- */
@@ -71,6 +74,7 @@ enum err_code user_get(struct context *ctx, struct bytes id, struct user *out, s
 struct user_found {
 	struct user  user;
 	struct bytes email_id;
+	struct bytes typed;    /* (7) of user_email.h */
 	bool         verified; /* false: a claim that nobody proved yet */
 };
 
@@ -98,8 +102,10 @@ enum err_code users_find(struct context *ctx, const struct users_search *q, stru
 
 /* Which version the caller read: from If-Match (stale: ERR_STALE), from the body (stale: ERR_MODIFIED), or both. */
 struct user_match {
-	bool    has_etag, has_version;
-	int64_t etag, version;
+	bool     has_etag, has_version;
+	bool     any; /* If-Match: * */
+	int64_t  etags[USER_ETAGS_MAX], version;
+	uint32_t etag_count;
 };
 
 /* Given and empty: it goes. */
@@ -112,13 +118,15 @@ struct user_text {
 struct user_fields {
 	struct user_text first_name, last_name, phone;
 	struct item      attributes;
+	bool             attributes_go; /* all that are there, before these are set */
 };
 
 struct user_new {
 	struct bytes              id; /* empty: it is generated */
 	struct user_fields        fields;
-	struct bytes              email; /* normalised, to be claimed with it; empty: none */
-	const struct email_terms *terms; /* of the claim; may be NULL */
+	struct bytes              email;       /* normalised, to be claimed with it; empty: none */
+	struct bytes              email_typed; /* (7) of user_email.h */
+	const struct email_terms *terms;       /* of the claim; may be NULL */
 };
 
 struct user_created {
@@ -134,11 +142,12 @@ struct user_patch {
 	struct bytes       id;
 	struct user_match  match;
 	struct user_fields fields;
+	struct bytes       reason; /* of suspending and reactivating; empty: not said */
 };
 
 enum err_code user_change(struct context *ctx, const struct user_patch *q, struct user *out, struct err *err);
 
-/* Suspend, reactivate, delete: only id and match of the patch count. */
+/* Suspend, reactivate, delete: only id, match and reason of the patch count. */
 enum err_code user_become(struct context *ctx, const struct user_patch *q, enum user_status status,
                           struct user *out, struct err *err);
 
@@ -158,7 +167,15 @@ void user_begin(struct context *ctx, struct bytes id, struct user *out, struct r
 enum err_code user_fields_apply(struct context *ctx, struct row *row, const struct user *u,
                                 const struct user_fields *fields, struct err *err);
 
-void user_publish(struct context *ctx, enum event_type type, const struct user *u);
+/* What happened to a user: which fields differ from those of `before` (of one that is new: which there are), who did it, and why. An
+ * attribute is named, and nothing of its value is told. */
+struct user_event {
+	enum event_type    type;
+	const struct item *before; /* its row; NULL: there was none */
+	struct bytes       reason; /* may be empty */
+};
+
+void user_publish(struct context *ctx, const struct user_event *e, const struct user *u);
 
 /* A random id, for users and addresses. */
 struct bytes user_id_make(struct context *ctx);

@@ -102,7 +102,9 @@ static void check_address_form(struct users_check *c, const struct address *a)
 	size_t len =
 	        a->email.len == 0 || a->email.len > EMAIL_BYTES_MAX ? 0 : email_normalise(a->email, normal);
 
-	if (len == 0 || !bytes_equal(a->email, (struct bytes){normal, len}))
+	if (len == 0)
+		problem(c, "user %.*s: address %.*s is not exactly one mailbox", ADDRESS_ARGS(a));
+	else if (!bytes_equal(a->email, (struct bytes){normal, len}))
 		problem(c, "user %.*s: address %.*s is not normalised", ADDRESS_ARGS(a));
 	if ((a->verified || a->indexed) && (!is_prefixed(row_text(a->row, "GSI1PK"), KEY_EMAIL, a->email) ||
 	                                    !is_prefixed(row_text(a->row, "GSI1SK"), KEY_USER, a->user)))

@@ -30,6 +30,7 @@ static struct user_email email_of(const struct item *row)
 
 	return (struct user_email){.id = {sk.data + strlen(KEY_EMAIL), sk.len - strlen(KEY_EMAIL)},
 	                           .email = row_text(row, "email"),
+	                           .typed = row_text(row, EMAIL_TYPED),
 	                           .created_at = row_text(row, "createdAt"),
 	                           .verified_at = row_text(row, "verifiedAt"),
 	                           .verified = is_true(row, "isVerified"),
@@ -57,6 +58,15 @@ static enum err_code marker_look(struct context *ctx, struct bytes email, struct
 	return ctx_look_in(ctx, TABLE_USERS, out, err);
 }
 
+/* (7) */
+static void typed_set(struct row *row, struct bytes typed)
+{
+	if (typed.len > 0)
+		row_set_text(row, EMAIL_TYPED, typed);
+	else
+		row_remove(row, EMAIL_TYPED);
+}
+
 /* (1) With the same end as the address; 0: none. */
 static void marker_put(struct context *ctx, struct bytes user, const struct user_email *e, int64_t ttl_s)
 {
@@ -67,6 +77,7 @@ static void marker_put(struct context *ctx, struct bytes user, const struct user
 	row_set_text(&row, "SK", BYTES(KEY_MARKER));
 	row_set_text(&row, "userId", user);
 	row_set_text(&row, "emailId", e->id);
+	typed_set(&row, e->typed);
 	if (ttl_s > 0)
 		row_set_i64(&row, "ttl", ttl_s);
 	ctx_put(ctx, TABLE_USERS, row_item(&row));
@@ -110,8 +121,10 @@ static void publish(struct context *ctx, enum event_type type, struct bytes user
 		return;
 	row_init(&data, ctx->arena);
 	row_set_text(&data, "emailId", email->id);
-	if (email->email.len > 0 && ctx_publishes_personal(ctx, type))
+	if (email->email.len > 0 && ctx_publishes_personal(ctx, type)) {
 		row_set_text(&data, "email", email->email);
+		typed_set(&data, email->typed);
+	}
 	e.data = row_item(&data);
 	ctx_publish(ctx, &e);
 }
@@ -167,6 +180,7 @@ enum err_code email_owner_find(struct context *ctx, struct bytes email, struct e
 		return err->code;
 	out->found = row.found;
 	out->verified = row.found && is_true(&row.item, "isVerified");
+	out->typed = row.found ? row_text(&row.item, EMAIL_TYPED) : (struct bytes){NULL, 0};
 	return ERR_NONE;
 }
 
@@ -225,10 +239,14 @@ static enum err_code claim_again(const struct adding *a, struct bytes email_id, 
 	ends_s = row_i64(&old.item, "ttl", 0);
 	a->out->again = true;
 	row_from(&row, a->ctx->arena, &old.item);
+	typed_set(&row, a->q->typed);
 	if (a->marks && !a->marker.found)
 		index_set(a->ctx, &row, a->q->user, a->q->email);
 	code_give(a, &row, email_id, ends_s);
 	if (a->marks && !a->marker.found)
+		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
+	else if (marks(&a->marker, a->q->user, email_id) &&
+	         !bytes_equal(row_text(&a->marker.item, EMAIL_TYPED), a->q->typed))
 		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
 	return ERR_NONE;
 }
@@ -245,6 +263,7 @@ static void claim_new(const struct adding *a)
 	if (a->marks)
 		index_set(a->ctx, &row, a->q->user, a->q->email);
 	row_set_text(&row, "email", a->q->email);
+	typed_set(&row, a->q->typed);
 	row_set(&row, "isVerified", value_bool(false));
 	row_set(&row, "isPrimary", value_bool(false));
 	row_set_text(&row, "createdAt", user_time(a->ctx->arena, a->ctx->now_us));
@@ -252,7 +271,11 @@ static void claim_new(const struct adding *a)
 	code_give(a, &row, id, ends_s);
 	if (a->marks)
 		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
-	publish(a->ctx, EVENT_EMAIL_ADDED, a->q->user, &(struct user_email){.id = id, .email = a->q->email});
+}
+
+void user_email_claimed(struct context *ctx, struct bytes user, const struct email_claim *claim)
+{
+	publish(ctx, EVENT_EMAIL_ADDED, user, &claim->email);
 }
 
 /* Counts the request, and looks whose the address is. Refused: nothing more is to be done. */
@@ -274,6 +297,7 @@ static enum err_code adding_begin(struct adding *a, struct context *ctx, const s
 	if (!neutral)
 		return taken(err);
 	out->hidden = true;
+	out->owner_typed = row_text(&a->marker.item, EMAIL_TYPED);
 	if (!is_claim(&a->marker))
 		out->owner = row_text(&a->marker.item, "userId");
 	return ERR_NONE;
@@ -322,6 +346,7 @@ enum err_code user_email_add(struct context *ctx, const struct email_add *q, str
 		return err_field(err, ERR_LIMIT, "email", "email: a user has at most %u addresses",
 		                 a.policy->emails_max);
 	claim_new(&a);
+	user_email_claimed(ctx, q->user, out);
 	row_from(&row, ctx->arena, &u.row);
 	row_set_i64(&row, "emailsVersion", row_i64(&u.row, "emailsVersion", 0) + 1);
 	ctx_put(ctx, TABLE_USERS, row_item(&row));
@@ -329,6 +354,14 @@ enum err_code user_email_add(struct context *ctx, const struct email_add *q, str
 }
 
 /* ---- verifying ---- */
+
+/* (8) */
+static bool is_one_mailbox(struct bytes email)
+{
+	char normal[EMAIL_NORMAL_BYTES_MAX];
+
+	return email_normalise(email, normal) > 0;
+}
 
 static void entry_wrong(struct context *ctx, const struct email_entry *q, struct email_verdict *out)
 {
@@ -351,6 +384,7 @@ static void prefer_in(struct context *ctx, struct row *profile, struct bytes use
 {
 	row_set(email, "isPrimary", value_bool(true));
 	row_set_text(profile, "email", e->email);
+	typed_set(profile, e->typed);
 	row_set_text(profile, "primaryEmailId", e->id);
 	index_set(ctx, profile, user, e->email);
 }
@@ -452,7 +486,7 @@ enum err_code user_email_verify(struct context *ctx, const struct email_entry *q
 		return err->code;
 	if (out->email.verified)
 		return ERR_NONE;
-	kept = code_is_kept(ctx, &out->email.row);
+	kept = code_is_kept(ctx, &out->email.row) && is_one_mailbox(out->email.email);
 	entry.who.email = out->email.email;
 	entry.right = kept && code_matches(ctx, &out->email.row, out->email.id, q->code);
 	if (code_entry_count(ctx, q->terms, &entry, &out->standing, err) != ERR_NONE)
@@ -468,7 +502,7 @@ enum err_code user_email_verify(struct context *ctx, const struct email_entry *q
 /* ---- trusting somebody else's verification ---- */
 
 /* One that the user has not, as it will be written; its profile changes with it (5). */
-static void trust_new(struct context *ctx, const struct email_trust *t, struct row *row)
+static void trust_new(struct context *ctx, struct email_trust *t, struct row *row)
 {
 	struct bytes id = user_id_make(ctx);
 
@@ -479,7 +513,7 @@ static void trust_new(struct context *ctx, const struct email_trust *t, struct r
 	row_set(row, "isPrimary", value_bool(false));
 	row_set_text(row, "createdAt", user_time(ctx->arena, ctx->now_us));
 	row_set_i64(t->profile, "emailsVersion", row_i64(&t->user->row, "emailsVersion", 0) + 1);
-	publish(ctx, EVENT_EMAIL_ADDED, t->user->id, &(struct user_email){.id = id, .email = t->email});
+	t->added = true;
 }
 
 /* (1), (2) */
@@ -492,6 +526,7 @@ static enum err_code trust_put(struct context *ctx, struct email_trust *t, struc
 		return err->code;
 	code_drop(row);
 	row_remove(row, "ttl");
+	typed_set(row, t->typed);
 	index_set(ctx, row, t->user->id, t->email);
 	row_set(row, "isVerified", value_bool(true));
 	row_set_text(row, "verifiedAt", user_time(ctx->arena, ctx->now_us));
@@ -503,10 +538,20 @@ static enum err_code trust_put(struct context *ctx, struct email_trust *t, struc
 		prefer_in(ctx, t->profile, t->user->id, row, &e);
 	e = email_put(ctx, row);
 	marker_put(ctx, t->user->id, &e, 0);
-	publish(ctx, EVENT_EMAIL_VERIFIED, t->user->id, &e);
+	t->email_id = e.id;
+	return ERR_NONE;
+}
+
+void user_email_trusted(struct context *ctx, const struct email_trust *t)
+{
+	const struct user_email e = {.id = t->email_id, .email = t->email, .typed = t->typed};
+
+	if (t->added)
+		publish(ctx, EVENT_EMAIL_ADDED, t->user->id, &e);
+	if (t->changed)
+		publish(ctx, EVENT_EMAIL_VERIFIED, t->user->id, &e);
 	if (t->primary)
 		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, t->user->id, &e);
-	return ERR_NONE;
 }
 
 /* The row of a user's own claim or address, read by its key; not found if it has none. */
@@ -535,7 +580,7 @@ enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struc
 	struct row    row;
 	bool          others;
 
-	t->changed = t->primary = false;
+	t->added = t->changed = t->primary = false;
 	if (marker_look(ctx, t->email, &marker, err) != ERR_NONE)
 		return err->code;
 	others = marker.found && !bytes_equal(row_text(&marker.item, "userId"), t->user->id);
@@ -560,7 +605,6 @@ enum err_code user_email_remove(struct context *ctx, const struct email_entry *q
 {
 	struct user_email e;
 	struct user       u;
-	struct bytes      hash;
 	struct looked     marker;
 	struct row        profile;
 
@@ -576,13 +620,15 @@ enum err_code user_email_remove(struct context *ctx, const struct email_entry *q
 	if (marks(&marker, u.id, e.id))
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, marker.pk, marker.sk));
 	publish(ctx, EVENT_EMAIL_REMOVED, u.id, &e);
-	if (!e.verified || !alias_of_email(ctx, e.email, &hash))
+	if (!e.verified)
 		return ERR_NONE;
 	row_from(&profile, ctx->arena, &u.row);
 	if (alias_remove(ctx, &(struct alias_change){u.id, e.email, &profile}, err) != ERR_NONE)
 		return err->code;
 	ctx_put(ctx, TABLE_USERS, row_item(&profile));
-	return revocation_add_address(ctx, hash, BYTES("address removed"), err);
+	return revocation_add_address(
+	        ctx, identifier_of_row_email(&ctx->services->identifiers, ctx->arena, e.email),
+	        BYTES("address removed"), err);
 }
 
 /* The one that was primary is so no longer. */
@@ -613,6 +659,10 @@ enum err_code user_email_prefer(struct context *ctx, const struct email_entry *q
 		return err->code;
 	if (!e.verified)
 		return err_field(err, ERR_NOT_NOW, "emailId", "emailId: the address must be verified first");
+	if (!is_one_mailbox(e.email))
+		return err_field(
+		        err, ERR_NOT_NOW, "emailId",
+		        "emailId: the address is not exactly one mailbox, so that it can only be removed");
 	if (bytes_equal(out->email_id, e.id))
 		return ERR_NONE;
 	if (unprefer(ctx, out, err) != ERR_NONE)

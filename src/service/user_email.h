@@ -16,7 +16,11 @@
  *     replaces it.
  * (5) A user has at most so many addresses (user_policy.h). Whoever adds one changes PROFILE, so of two at once one counts again.
  * (6) A marker that stands for a proof is never taken over. One that stands for a claim (it has a ttl) is, by a proof, under
- *     `verified`; under `added` the claim holds. So both settings may follow each other: rows of either are right under both. */
+ *     `verified`; under `added` the claim holds. So both settings may follow each other: rows of either are right under both.
+ * (7) What is compared is the normal form, `email`. Mail goes to the address as it was typed, which is beside it (`emailAsTyped`)
+ *     where it differs: in the address's row, its marker and the profile. A code proves the address as it was typed last.
+ * (8) An address that is not exactly one mailbox (email.h) may be in a row from before they were refused. It can be read and
+ *     removed, and neither be verified nor become the primary one. */
 #ifndef SERVICE_USER_EMAIL_H
 #define SERVICE_USER_EMAIL_H
 
@@ -24,12 +28,16 @@
 
 enum { USER_EMAIL_BYTES_MAX = 1024 }; /* normalised */
 
+/* Beside `email` in rows and answers (7). */
+#define EMAIL_TYPED "emailAsTyped"
+
 struct row;
 struct user;
 struct user_match;
 
 struct user_email {
 	struct bytes id, email, created_at, verified_at;
+	struct bytes typed; /* (7) empty: as `email` */
 	bool         verified, primary;
 	int64_t      expires_s; /* unless it is verified */
 	struct item  row;
@@ -49,6 +57,7 @@ struct email_claim {
 	int64_t              code_expires_s;
 	bool                 hidden; /* a neutral claim of an address that is taken: its code is for nobody */
 	struct bytes         owner;  /* of a hidden one: who verified the address; empty: nobody has */
+	struct bytes         owner_typed; /* … and how that user wrote it (7) */
 };
 
 /* Those that are there, whether or not there is such a user. */
@@ -63,15 +72,17 @@ enum err_code user_emails_find(struct context *ctx, struct bytes user, struct us
 struct email_add {
 	struct bytes              user, email;
 	const struct email_terms *terms; /* may be NULL */
+	struct bytes              typed; /* (7) */
 };
 
 /* Adds it, or makes another code for it. ERR_EMAIL_TAKEN, ERR_LIMIT. */
 enum err_code user_email_add(struct context *ctx, const struct email_add *q, struct email_claim *out,
                              struct err *err);
 
-/* The same for a user that is being created: nobody else knows it yet. */
+/* The same for a user that is being created: nobody else knows it yet. Nothing is published before the user is: then call the second. */
 enum err_code user_email_claim(struct context *ctx, const struct email_add *q, struct email_claim *out,
                                struct err *err);
+void          user_email_claimed(struct context *ctx, struct bytes user, const struct email_claim *claim);
 
 /* LOST: the code was right, but another user has the address. The claim is gone. */
 enum email_entry_outcome { ENTRY_RIGHT, ENTRY_WRONG, ENTRY_NO_CODE, ENTRY_LOST };
@@ -98,13 +109,19 @@ enum err_code user_email_verify(struct context *ctx, const struct email_entry *q
 struct email_trust {
 	const struct user *user;
 	struct bytes       email;   /* normalised */
+	struct bytes       typed;   /* (7) */
 	struct row        *profile; /* the user's row, which the caller writes */
+	struct bytes       email_id;
+	bool               added;   /* the user had not even claimed it */
 	bool               changed; /* else the user had it, verified, before */
 	bool               primary; /* it has become the primary one */
 };
 
 /* Written as a verified address, with its marker; as the primary one if it is the first. ERR_EMAIL_TAKEN, ERR_LIMIT. */
 enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struct err *err);
+
+/* Publishes what that has changed, once the user itself was published. */
+void user_email_trusted(struct context *ctx, const struct email_trust *t);
 
 /* ERR_NOT_NOW if it is the primary one. */
 enum err_code user_email_remove(struct context *ctx, const struct email_entry *q, struct err *err);
@@ -117,6 +134,7 @@ enum err_code user_email_prefer(struct context *ctx, const struct email_entry *q
 struct email_owner {
 	bool         found;
 	struct bytes user, email_id;
+	struct bytes typed; /* (7) */
 	bool         verified;
 };
 

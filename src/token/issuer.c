@@ -27,12 +27,14 @@ struct source {
 	bool            failed; /* the last fetch */
 
 	atomic_bool long_lived;
+	atomic_llong
+	        ahead_until_us; /* steady: its clock counts as ahead of ours until then (8); 0: it never was */
 };
 
 struct issuer {
 	/* set once */
 	struct arena       arena; /* of all texts here */
-	struct bytes       name, jwks_url;
+	struct bytes       name, jwks_url, provider;
 	struct token_route route;
 	struct jwt_rules   rules;
 	bool               fixed; /* its keys were given, and are never fetched */
@@ -218,6 +220,7 @@ enum err_code issuers_add(struct issuers *all, const struct issuer_options *o, s
 	arena_init(&i->arena);
 	i->name = arena_copy(&i->arena, o->issuer);
 	i->jwks_url = arena_copy(&i->arena, o->jwks_url);
+	i->provider = arena_copy(&i->arena, o->provider);
 	i->route = o->route;
 	if (o->route.ca_file != NULL)
 		i->route.ca_file = arena_printf(&i->arena, "%s", o->route.ca_file).data;
@@ -252,7 +255,7 @@ static enum err_code pool_check(struct bytes pool, struct bytes *region, struct 
 static enum err_code pool_add(struct issuers *all, const struct cognito_options *c, struct bytes place,
                               struct err *err)
 {
-	struct issuer_options o = {.rules = c->rules, .route = c->route};
+	struct issuer_options o = {.rules = c->rules, .route = c->route, .provider = c->provider};
 	struct arena          scratch;
 	enum err_code         rc;
 
@@ -308,6 +311,7 @@ static void issuer_inherit(struct issuer *next, struct issuer *now)
 		atomic_fetch_add(&next->source->refs, 1);
 		return;
 	}
+	atomic_store(&next->source->ahead_until_us, atomic_load(&now->source->ahead_until_us));
 	pthread_mutex_lock(&now->source->lock);
 	next->source->fetches = now->source->fetches;
 	next->source->failures = now->source->failures;
@@ -350,6 +354,21 @@ static struct jwks *keys_of(struct source *s)
 	return keys;
 }
 
+/* The key, or another one with the same kid. What is wrong is what is wrong with the first whose algorithm fits. */
+static enum token_outcome keys_verify(const struct jwks *keys, const struct jwk *key, const struct jwt *t)
+{
+	enum token_outcome outcome = TOKEN_KEY_ALGORITHM;
+
+	for (int tried = 0; key != NULL && tried < JWKS_SAME_KID_MAX && outcome != TOKEN_VALID; tried++) {
+		enum token_outcome one = jwk_verify(key, t->algorithm, t->signed_text, t->signature);
+
+		if (outcome == TOKEN_KEY_ALGORITHM || one == TOKEN_VALID)
+			outcome = one;
+		key = jwks_next(keys, key);
+	}
+	return outcome;
+}
+
 static enum token_outcome signature_check(struct issuer *i, const struct jwt *t)
 {
 	struct jwks       *keys = keys_of(i->source);
@@ -359,7 +378,7 @@ static enum token_outcome signature_check(struct issuer *i, const struct jwt *t)
 	if (keys == NULL)
 		return TOKEN_NO_KEYS;
 	key = jwks_find(keys, t->kid);
-	outcome = key == NULL ? TOKEN_KEY : jwk_verify(key, t->algorithm, t->signed_text, t->signature);
+	outcome = key == NULL ? TOKEN_KEY : keys_verify(keys, key, t);
 	jwks_drop(keys);
 	return outcome;
 }
@@ -375,13 +394,53 @@ static void warn_of_long_life(struct issuer *i, const struct jwt *t)
 	         BYTES_ARG(i->name), ISSUER_LONG_S / 60);
 }
 
+static bool is_ahead(const struct issuers *all, const struct source *s)
+{
+	return atomic_load_explicit(&s->ahead_until_us, memory_order_relaxed) > clock_steady_us(all->clock);
+}
+
+/* (8) */
+static void note_ahead(const struct issuers *all, struct issuer *i, int64_t ahead_us)
+{
+	int64_t until_us = clock_steady_us(all->clock) + ISSUER_AHEAD_KEPT_S * second_us;
+
+	if (!is_ahead(all, i->source))
+		log_warn(
+		        "the clock of the issuer %.*s is ahead of this server's by %lld s or more: set one "
+		        "of "
+		        "them right, or people who are signed out may have to wait up to its leeway (%lld s) "
+		        "before they can sign in again",
+		        BYTES_ARG(i->name), (long long)(ahead_us / second_us),
+		        (long long)(i->rules.leeway_us / second_us));
+	atomic_store_explicit(&i->source->ahead_until_us, until_us, memory_order_relaxed);
+}
+
+/* (8) */
+static int64_t ahead_s(const struct issuers *all, struct issuer *i, const struct jwt *t, int64_t now_us)
+{
+	int64_t ahead_us = t->issued_us - now_us, leeway_s = i->rules.leeway_us / second_us;
+
+	if (ahead_us >= ISSUER_AHEAD_S * second_us)
+		note_ahead(all, i, ahead_us);
+	if (ahead_us > 0 || is_ahead(all, i->source))
+		return leeway_s;
+	return leeway_s < ISSUER_AHEAD_S ? leeway_s : ISSUER_AHEAD_S;
+}
+
 static bool may_begin(const struct source *s, int64_t now_us)
 {
 	return !s->fetching && (!s->tried || now_us - s->tried_us >= ISSUER_AGAIN_S * second_us); /* (2) */
 }
 
+/* Is the set younger than the token? Then the key is not in it because there is none. A token that may be younger could have a
+ * newer key: others, who ask for keys that never were, must not decide when a rotation is seen. */
+static bool is_settled(const struct issuer *i, const struct jwt *t, int64_t set_age_us, int64_t now_us)
+{
+	return now_us - jwt_issued_unproved_us(t) > set_age_us + i->rules.leeway_us;
+}
+
 /* A token needs a key that is not there: might another set have it, and when? 0: no. */
-static int64_t want(const struct issuers *all, struct issuer *i)
+static int64_t want(const struct issuers *all, struct issuer *i, const struct jwt *t, int64_t wall_us)
 {
 	struct source *s = i->source;
 	int64_t        now_us = clock_steady_us(all->clock), wait_s = 1;
@@ -390,7 +449,8 @@ static int64_t want(const struct issuers *all, struct issuer *i)
 		return 0;
 	pthread_mutex_lock(&s->lock);
 	if (s->keys != NULL && !s->failed && !s->fetching &&
-	    now_us - s->fetched_us < ISSUER_AGAIN_S * second_us)
+	    now_us - s->fetched_us < ISSUER_AGAIN_S * second_us &&
+	    is_settled(i, t, now_us - s->fetched_us, wall_us))
 		wait_s = 0;
 	else if (!s->fetching && !may_begin(s, now_us))
 		wait_s = ISSUER_AGAIN_S - (now_us - s->tried_us) / second_us;
@@ -424,9 +484,13 @@ enum token_outcome issuers_verify(struct issuers *all, const struct token_call *
 	outcome = i == NULL ? TOKEN_ISSUER : jwt_check_header(out, &i->rules);
 	if (outcome == TOKEN_VALID)
 		outcome = judge(i, out, c->now_us);
+	if (outcome == TOKEN_VALID) {
+		out->ahead_s = ahead_s(all, i, out, c->now_us);
+		out->provider = arena_copy(c->arena, i->provider);
+	}
 	/* Without a kid, another set would not help to find the key. */
 	if (outcome == TOKEN_NO_KEYS || (outcome == TOKEN_KEY && out->kid.len > 0))
-		*retry_s = want(all, i);
+		*retry_s = want(all, i, out, c->now_us);
 	return outcome;
 }
 
@@ -560,6 +624,7 @@ bool issuers_read(struct issuers *all, uint32_t index, struct issuer_numbers *ou
 	                               .failures = s->failures,
 	                               .fixed = i->fixed,
 	                               .long_lived = atomic_load(&s->long_lived),
+	                               .ahead = is_ahead(all, s),
 	                               .keys = s->keys == NULL ? 0 : jwks_count(s->keys),
 	                               .fetched_us = s->fetched_us};
 	pthread_mutex_unlock(&s->lock);

@@ -14,8 +14,12 @@
  * (5) A discovery document counts only if its `issuer` is this one, letter by letter. Keys come over https, or over http
  *     if the issuer itself is at an http address.
  * (6) At most WAITS_MAX threads wait for a fetch that another one does; further ones get their answer without it.
- *
  * (7) Issuers are counted: whoever holds a reference may go on with them while others are in force already.
+ * (8) Whoever compares `iat` with a time of ours adds `ahead_s` to that time. An issuer whose tokens were never dated ahead of our
+ *     clock gets a second, for clocks that differ by fractions of one. One that was seen ahead by a second or more, within
+ *     AHEAD_KEPT_S, gets its whole leeway, as does a token that is dated ahead itself. Never more than the leeway.
+ *     Why: docs/decisions/061-one-mailbox-and-one-issuer.md.
+ * (9) `sub` means something only together with its issuer. An issuer speaks for the users of one provider, if it names one.
  *
  * Threads: issuers are added first, by one thread; then everything may be called by any. */
 #ifndef TOKEN_ISSUER_H
@@ -37,6 +41,8 @@ enum {
 	ISSUER_AGE_S = 24 * 60 * 60, /* unless set */
 	ISSUER_LONG_S = 60 * 60,     /* tokens that live longer are warned of, once */
 	ISSUER_AGE_S_MAX = 366 * ISSUER_AGE_S,
+	ISSUER_AHEAD_S = 1, /* (8) */
+	ISSUER_AHEAD_KEPT_S = 24 * 60 * 60,
 };
 
 /* How an issuer is reached. */
@@ -57,6 +63,7 @@ struct issuer_options {
 	struct bytes       issuer;   /* as `iss` has it */
 	struct bytes       jwks;     /* a document with the keys, which are never fetched; or else: */
 	struct bytes       jwks_url; /* where they are; empty: discovery finds it */
+	struct bytes       provider; /* of its users (9); empty: it speaks for everyone's */
 	struct token_route route;    /* copied, as are the rules */
 	struct jwt_rules   rules;
 };
@@ -66,6 +73,7 @@ struct cognito_options {
 	struct bytes pool; /* "eu-west-1_AbCdEf123" */
 	struct bytes
 	        endpoint; /* of an emulator: "http://localhost:9229"; empty: AWS's own, by the pool's region */
+	struct bytes       provider; /* of its users (9); empty: it speaks for everyone's */
 	struct token_route route;
 	struct jwt_rules   rules; /* its clients as audiences; cognito_uses is one or both of JWT_USE_… */
 };
@@ -103,7 +111,7 @@ struct token_call {
 /* The verdict on one token. Never waits and never fetches. *out is meaningful only if it is TOKEN_VALID.
  * *retry_s is 0 if the verdict is final. Else (TOKEN_KEY, TOKEN_NO_KEYS) newer keys might change it, in so many seconds: a fetch
  * is wanted, which the next issuers_round does as soon as (2) allows it. A key that is not in a set fetched less than AGAIN_S
- * ago does not exist. */
+ * ago, and after the token was issued, does not exist. */
 enum token_outcome issuers_verify(struct issuers *all, const struct token_call *c, struct bytes text,
                                   struct jwt *out, int64_t *retry_s);
 
@@ -116,6 +124,7 @@ struct issuer_numbers {
 	uint64_t     fetches, failures;
 	bool         fixed;      /* its keys were given, and are never fetched */
 	bool         long_lived; /* it issued a token for more than ISSUER_LONG_S */
+	bool         ahead;      /* its clock was seen ahead of ours (8) */
 	uint32_t     keys;       /* in the set in use; 0: none yet */
 	int64_t      fetched_us; /* the set in use, in steady time; 0: none, or not fetched */
 };

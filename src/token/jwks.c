@@ -262,9 +262,6 @@ static enum err_code keys_read(struct jwks *set, const struct json *keys, struct
 		}
 		key.kid = bytes_keep(key.kid);
 		set->keys[set->count++] = key;
-		for (uint32_t i = 0; i + 1 < set->count; i++)
-			if (key.kid.len > 0 && bytes_equal(set->keys[i].kid, key.kid))
-				return err_set(err, ERR_INVALID, "key set: two keys have the same kid");
 	}
 	if (set->count == 0)
 		return err_set(err, ERR_INVALID, "key set: none of %u keys can be used%s%s", keys->count,
@@ -341,6 +338,14 @@ const struct jwk *jwks_find(const struct jwks *set, struct bytes kid)
 	for (uint32_t i = 0; i < set->count; i++)
 		if (bytes_equal(set->keys[i].kid, kid))
 			return &set->keys[i];
+	return NULL;
+}
+
+const struct jwk *jwks_next(const struct jwks *set, const struct jwk *key)
+{
+	for (const struct jwk *k = key + 1; k < set->keys + set->count; k++)
+		if (key->kid.len > 0 && bytes_equal(k->kid, key->kid))
+			return k;
 	return NULL;
 }
 

@@ -7,7 +7,7 @@
  * (2) Every key in a set is usable: RSA of JWKS_RSA_BITS_MIN to _MAX with an odd exponent, a point on P-256 or P-384, Ed25519.
  *     Others are passed over and counted: other types and curves, weak keys, keys that are not for signatures (`use`,
  *     `key_ops`), and private keys, which nobody should publish.
- * (3) No two keys of a set share a kid. A set where they would is refused as a whole, since nobody could say which is meant.
+ * (3) Keys may share a kid (RFC 7517, 4.5): each of them is tried, up to SAME_KID_MAX, by its own type and algorithm.
  * (4) A set never changes. Whoever holds a reference may use it; the last one frees it. */
 #ifndef TOKEN_JWKS_H
 #define TOKEN_JWKS_H
@@ -16,6 +16,7 @@
 
 enum {
 	JWKS_BYTES_MAX = 256 * 1024,
+	JWKS_SAME_KID_MAX = 4, /* so many are tried (3) */
 	JWKS_KEYS_MAX = 64,
 	JWKS_RSA_BITS_MIN = 2048,
 	JWKS_RSA_BITS_MAX = 8192, /* verifying takes time: it grows with the square */
@@ -40,6 +41,9 @@ const char *jwks_first_reason(const struct jwks *set);
 
 /* The key with this kid. An empty kid finds the only key of a set that holds just one. NULL: there is none. */
 const struct jwk *jwks_find(const struct jwks *set, struct bytes kid);
+
+/* Another one with the same kid, behind this one; NULL: there is none (3). */
+const struct jwk *jwks_next(const struct jwks *set, const struct jwk *key);
 
 /* TOKEN_VALID, TOKEN_KEY_ALGORITHM (1) or TOKEN_SIGNATURE. */
 enum token_outcome jwk_verify(const struct jwk *key, enum jws_algorithm algorithm, struct bytes text,

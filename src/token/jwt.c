@@ -209,6 +209,14 @@ static bool time_read(const struct json *claims, struct bytes name, double (*rou
 	return true;
 }
 
+int64_t jwt_issued_unproved_us(const struct jwt *t)
+{
+	int64_t us = 0;
+	bool    found;
+
+	return time_read(t->claims, BYTES("iat"), floor, &found, &us) && found ? us : 0;
+}
+
 static bool times_read(struct jwt *t)
 {
 	bool found;

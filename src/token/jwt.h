@@ -104,7 +104,14 @@ struct jwt {
 	        use;                   /* sub, jti, client_id or azp, token_use; all but sub may be empty */
 	int64_t expires_us, issued_us; /* rounded down */
 	int64_t not_before_us;         /* rounded up; 0: always */
+
+	/* set by issuers_verify */
+	struct bytes provider; /* whose users it may speak of (issuer.h, 9); empty: everyone's */
+	int64_t      ahead_s;  /* by how much its issuer's clock may be ahead of ours (issuer.h, 8) */
 };
+
+/* `iat`, as a token says that nobody has verified; 0: it says none. */
+int64_t jwt_issued_unproved_us(const struct jwt *t);
 
 /* TOKEN_VALID: it can be read. The text must outlive *out. */
 enum token_outcome jwt_parse(struct json_reader *r, struct arena *a, struct bytes text, struct jwt *out);

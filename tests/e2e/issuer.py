@@ -53,9 +53,9 @@ class Issuer:
         return path
 
     def entry(self, **settings):
-        entry = {"issuer": self.url, "jwks_url": self.url + "/keys", "audiences": ["app"], "allow_private": True,
+        entry = {"issuer": self.url, "jwks_url": self.url + "/keys", "audiences": ["app"], "allow_private": True, "provider": "any",
                  "algorithms": ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"], **settings}  # fmt: skip
         return {name: value for name, value in entry.items() if value is not None}
 
     def pool(self):
-        return {"cognito": {"pool": POOL, "clients": ["client-1"], "uses": ["access", "id"], "endpoint": self.url}, "allow_private": True}
+        return {"cognito": {"pool": POOL, "clients": ["client-1"], "uses": ["access", "id"], "endpoint": self.url}, "allow_private": True}  # of the provider POOL

@@ -331,7 +331,7 @@ def test_input_of_the_maximum_is_read_and_one_byte_more_is_not(cli, user):
 
 def test_dead_letters_are_counted_listed_shown_and_redriven_once_the_cause_is_gone():
     """A server of its own: dead letters are one list for all."""
-    server = Own()
+    server = Own("--email-claims", "added")
     try:
         cli, wire = Cli(server.endpoint), V1(server.endpoint)
         assert cli.ok("sync", "status") == "dead letters: 0\n"

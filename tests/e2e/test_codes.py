@@ -204,7 +204,7 @@ def test_a_proof_that_came_too_late_is_the_same_problem_when_it_is_replayed():
 
 
 def test_the_setting_may_change_at_every_restart():
-    server = generous(Server())
+    server = generous(Server("--email-claims", "added"))
 
     def restart(*words):
         server.kill()
@@ -531,6 +531,21 @@ def test_a_key_that_may_not_look_up_users_is_answered_the_same_whether_or_not_an
     notice = wait_for(lambda: [d for d in map(house.receiver.data, list(house.receiver.taken)) if d["email"] == taken and d["kind"] == "address_in_use"])[0]
     assert "code" not in notice and "emailId" not in notice and "userId" in notice
     assert keyed(house, house.root, "POST", "/v1/users", {"email": taken})[0] == 409  # who may know is told
+
+
+def test_mail_goes_to_the_address_as_it_was_typed_and_a_notice_to_its_owner_as_the_owner_typed_it(house):
+    """`Straße@` and `strasse@` are one address here, and may be two mailboxes at their host."""
+    name, user, other = new_id(), new_id(), new_id()
+    typed, folded = f"Straße-{name}@Example.org", f"strasse-{name}@example.org"
+    made = keyed(house, house.root, "POST", "/v1/users", {"id": user, "email": f" {typed} "})[1]["claim"]
+    assert (made["email"], made["emailAsTyped"]) == (folded, typed)
+    code = house.receiver.message(typed)["code"]
+    assert keyed(house, house.root, "POST", f"/v1/users/{user}/emails/{made['id']}/verify", {"code": code})[1]["verified"]
+    found = keyed(house, house.root, "POST", "/v1/users/lookup", {"email": folded})[1]
+    assert (found["email"], found["emailAsTyped"], found["user"]["emailAsTyped"]) == (folded, typed, typed)
+    assert keyed(house, house.page, "POST", "/v1/users", {"id": other, "email": folded})[0] == 201  # a stranger, who typed it otherwise
+    wait_for(lambda: house.receiver.message(typed)["kind"] == "address_in_use")
+    assert not [d for d in map(house.receiver.data, list(house.receiver.taken)) if d["email"] == folded]
 
 
 def test_what_a_neutral_caller_is_sent_proves_the_address(house):

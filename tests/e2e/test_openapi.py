@@ -150,7 +150,7 @@ def served(data):
     """A connection to a server that nobody has used yet."""
     identity = Path(f"{data}.yaml")
     identity.write_text('push: {url: "http://127.0.0.1:9", allow_private: true}\n')  # nobody is there: what is sent waits
-    process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", str(data), "--no-auth", "--identity", str(identity)],
+    process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", str(data), "--no-auth", "--email-claims", "added", "--identity", str(identity)],
                                stdout=subprocess.PIPE)
     try:
         connection = http.client.HTTPConnection(urlsplit(line_with_endpoint(process)).netloc, timeout=TIMEOUT_S)

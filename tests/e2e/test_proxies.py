@@ -240,14 +240,14 @@ def suspended(server):
 def test_authz_requires_a_token(guard, issuer):
     subject = fresh("who")
     good = ask(guard, issuer.token(subject))
-    assert good.status == 200 and good.headers["x-gatehouse-subject"] == subject
+    assert good.status == 200 and good.headers["x-gatehouse-subject"] == subject and good.headers["x-gatehouse-issuer"] == issuer.url
     assert good.json()["allowed"] is True and good.json()["token"]["valid"] is True
     absent = ask(guard, None)
     assert absent.status == 401 and absent.headers["www-authenticate"] == "Bearer" and absent.json() == {"allowed": False, "token": {"valid": False}}
     for token in ("nonsense", issuer.token(aud="other"), issuer.token(header={"alg": "none"})):
         refused = ask(guard, token)
         assert refused.status == 401 and refused.headers["www-authenticate"].startswith('Bearer error="invalid_token"')
-        assert "x-gatehouse-subject" not in refused.headers and refused.json()["allowed"] is False
+        assert not {"x-gatehouse-subject", "x-gatehouse-issuer"} & set(refused.headers) and refused.json()["allowed"] is False
     assert guard.get("/v1/authz", {"X-Gatehouse-Token": "required", "Authorization": "Basic abc"}).status == 401
     inactive = ask(guard, issuer.token(suspended(guard)))
     assert inactive.status == 403 and inactive.json()["token"]["reason"] == "user_suspended"
@@ -326,7 +326,11 @@ class Application(BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"the application\n" if self.path[:9] != "/account/" else f"for {self.headers['X-User']}\n".encode())
+        told = sorted(f"{name}: {value}" for name, value in self.headers.items() if name.lower().startswith("x-gatehouse"))
+        if self.path[:5] == "/told" or self.path[:13] == "/account/told":
+            self.wfile.write("\n".join(told).encode())
+        else:
+            self.wfile.write(b"the application\n" if self.path[:9] != "/account/" else f"for {self.headers['X-User']}\n".encode())
 
     def log_message(self, *_):
         pass
@@ -419,6 +423,41 @@ def test_nginx_lets_only_active_users_with_a_good_token_at_sensitive_operations(
         assert nginx.get("/account/close", **token)[0] == 403
     finally:
         nginx.close()
+
+
+FORGED = {f"X-Gatehouse-{name}": "forged" for name in ("Subject", "Issuer", "Policy", "Key", "Key-From", "Key-Kind", "Cost", "Deny-Status", "Token")}
+
+
+def test_behind_nginx_only_gatehouse_says_whose_the_request_is(application, guard, issuer):
+    nginx = Nginx(urlsplit(guard.endpoint).netloc, application)
+    try:
+        status, _, told = nginx.get("/told", **FORGED)
+        assert (status, told) == (200, b"")
+        subject = fresh("who")
+        status, _, told = nginx.get("/account/told", **FORGED, Authorization="Bearer " + issuer.token(subject))
+        assert (status, told.decode().splitlines()) == (200, [f"X-Gatehouse-Issuer: {issuer.url}", f"X-Gatehouse-Subject: {subject}"])
+    finally:
+        nginx.close()
+
+
+def test_nginx_passes_one_challenge_and_a_503_with_its_retry_after(application, issuer, tmp_path):
+    """A token whose key is not there yet: its bearer must not be signed out, but come back."""
+    server = Limited(POLICIES, "--identity", str(issuer.identity(tmp_path, jwks_url="http://127.0.0.1:9/keys")))
+    nginx = Nginx(urlsplit(server.endpoint).netloc, application)
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", nginx.port, timeout=20)
+        for token, status in (("x.y.z", 401), (issuer.token(), 503)):
+            connection.request("GET", "/account/close", headers={"Authorization": "Bearer " + token})
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == status
+            assert len(answer.headers.get_all("WWW-Authenticate", [])) == (status == 401)
+            assert len(answer.headers.get_all("Retry-After", [])) == (status == 503)
+        assert 0 < int(answer.headers["Retry-After"]) <= 60
+        connection.close()
+    finally:
+        nginx.close()
+        server.close()
 
 
 def test_nginx_lets_nobody_at_sensitive_operations_while_gatehouse_is_away(application, issuer, tmp_path):

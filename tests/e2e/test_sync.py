@@ -144,7 +144,7 @@ def test_the_example_lambda_forwards_the_event(server):
     sent = event("7d0f8c1e-0000-4000-8000-000000000007", email="ex@example.org")
     done = example_lambda(sent, GATEHOUSE_URL=server.endpoint, GATEHOUSE_PROVIDER="customers")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == sent
+    assert json.loads(done.stdout) == {"returned": sent, "queued": []}
     seen = user(server, sent["userName"]).json()
     assert (seen["email"], seen["firstName"], seen["attributes"]) == ("ex@example.org", "Sue", {"tier": "gold"})
     taken = event("7d0f8c1e-0000-4000-8000-000000000008", email="ex@example.org")
@@ -152,11 +152,50 @@ def test_the_example_lambda_forwards_the_event(server):
     assert letters(server)["deadLetters"][0]["provider"] == "local_1"
 
 
-def test_the_example_lambda_fails_without_a_word_about_the_person(server):
-    for environment in ({"GATEHOUSE_URL": f"http://127.0.0.1:{free_port()}"}, {"GATEHOUSE_URL": server.endpoint, "GATEHOUSE_PROVIDER": "a b"}):
-        failed = example_lambda(event("7d0f8c1e-0000-4000-8000-000000000009"), **environment)
-        assert failed.returncode != 0
-        assert "sue@example.org" not in failed.stderr + failed.stdout
+def test_the_example_lambda_returns_the_event_also_if_it_fails_and_logs_nothing_about_the_person(server):
+    for environment in ({"GATEHOUSE_URL": f"http://127.0.0.1:{free_port()}"}, {"GATEHOUSE_URL": server.endpoint, "GATEHOUSE_PROVIDER": "a b"},
+                        {"GATEHOUSE_URL": f"http://127.0.0.1:{free_port()}", "GATEHOUSE_QUEUE_URL": "broken"}):
+        sent = event("7d0f8c1e-0000-4000-8000-000000000009")
+        failed = example_lambda(sent, **environment)
+        assert failed.returncode == 0 and json.loads(failed.stdout)["returned"] == sent
+        assert json.loads(failed.stdout)["queued"] == [] and "Gatehouse did not take the record" in failed.stderr
+        assert "sue@example.org" not in failed.stderr and ("not queued" in failed.stderr) == ("GATEHOUSE_QUEUE_URL" in environment)
+
+
+def test_what_the_example_lambda_could_not_send_is_queued_and_arrives_from_the_queue(server):
+    sent = event("7d0f8c1e-0000-4000-8000-00000000000a", email="queued@example.org")
+    away = f"http://127.0.0.1:{free_port()}"
+    first = json.loads(example_lambda(sent, GATEHOUSE_URL=away, GATEHOUSE_QUEUE_URL="here", GATEHOUSE_PROVIDER="customers").stdout)
+    assert first["returned"] == sent and len(first["queued"]) == 1
+    batch = {"Records": [{"messageId": "m-1", "body": json.dumps(first["queued"][0])}, {"messageId": "m-2", "body": "{}"}]}
+    again = json.loads(example_lambda(batch, GATEHOUSE_URL=away).stdout)["returned"]
+    assert again == {"batchItemFailures": [{"itemIdentifier": "m-1"}, {"itemIdentifier": "m-2"}]}
+    again = json.loads(example_lambda(batch, GATEHOUSE_URL=server.endpoint).stdout)["returned"]
+    assert again == {"batchItemFailures": [{"itemIdentifier": "m-2"}]}
+    assert user(server, sent["userName"]).json()["email"] == "queued@example.org"
+
+
+def test_the_runbook_for_an_address_that_is_taken_works_as_printed(server):
+    """Both ways of docs/operations.md#dead-letters, with the commands it names."""
+    run = lambda *words, given="": subprocess.run([program(), *words, "--endpoint", server.endpoint], input=given, capture_output=True, text=True, timeout=60)  # noqa: E731
+    for way in ("remove", "erase"):
+        box, other, sub = f"{way}-runbook@example.org", f"other-{way}", f"7d0f8c1e-0000-4000-8000-0000000000{'b1' if way == 'erase' else 'b2'}"
+        claim = server.v1.post("/v1/users", {"id": other, "email": box}).json()["claim"]
+        assert run("user", "verify-email", other, claim["id"], given=claim["code"] + "\n").returncode == 0
+        body = {"provider": "customers", "id": sub, "email": box, "emailVerified": True}
+        assert server.v1.post("/v1/sync/events", body).json()["error"] == "email-not-available"
+        assert box in run("sync", "show", "customers", sub).stdout and other in run("user", "find", "-", given=box + "\n").stdout
+        assert run("sync", "redrive", "customers", sub).returncode == 1
+        if way == "remove":
+            second = server.v1.post(f"/v1/users/{other}/emails", {"email": "second-" + box}).json()
+            assert run("user", "verify-email", other, second["id"], given=second["code"] + "\n").returncode == 0
+            assert run("user", "set-primary", other, second["id"]).returncode == 0
+            done = run("user", "remove-email", other, claim["id"])
+        else:
+            done = run("user", "erase", other, "--yes")
+        assert done.returncode == 0, done.stderr
+        assert run("sync", "redrive", "customers", sub).returncode == 0
+        assert user(server, sub).json()["email"] == box
 
 
 # ---- who may ----

@@ -24,7 +24,7 @@ WAIT_S = 60
 
 @pytest.fixture(scope="module")
 def server():
-    made = generous(Server())
+    made = generous(Server("--email-claims", "added"))  # an address is taken at once: test_codes.py has the default
     yield made
     made.close()
 
@@ -171,7 +171,7 @@ def test_a_user_has_at_most_20_addresses(server):
 
 
 def test_neither_log_nor_audit_nor_disk_holds_a_code_and_the_log_no_address():
-    server = Server("--log-requests")
+    server = Server("--log-requests", "--email-claims", "added")
     try:
         made = ok(server, "POST", "/v1/users", {"id": "ann", "email": "secret-ann@example.org"})
         own(server, "ann", "second-ann@example.org")
@@ -381,6 +381,86 @@ def test_bad_input_names_its_field_and_changes_nothing(server):
     for query, field in (("limit=0", "limit"), ("limit=501", "limit"), ("limit=x", "limit"), ("cursor=x", "cursor"), ("page=1", "page")):
         refused(server, "GET", "/v1/users?" + query, None, field)
     assert call(server, "PATCH", path, {"version": 1})[0] == 422
-    assert call(server, "PATCH", path, {"lastName": "x"}, If_Match="*")[0] == 412
-    assert call(server, "POST", path + "/suspend", {"why": "x"})[0] == 400
+    for tags in ("7", '"1" "2"', '"1",', "W/", '"1', '"9"', 'W/"1"', ", ".join(f'"{n}"' for n in range(2, 19))):
+        assert call(server, "PATCH", path, {"lastName": "x"}, If_Match=tags)[0] == 412, tags
+    refused(server, "POST", path + "/suspend", {"why": "x"}, "why")
+    refused(server, "POST", path + "/suspend", {"reason": "a\nb"}, "reason")
+    refused(server, "POST", path + "/suspend", {"reason": "x" * 257}, "reason")
     assert rows(server) == before
+
+
+def test_if_match_takes_a_star_and_a_list(server):
+    """RFC 9110, 13.1.1."""
+    path = "/v1/users/" + new_user(server)["id"]
+    assert ok(server, "PATCH", path, {"lastName": "a"}, If_Match="*")["version"] == 2
+    assert ok(server, "PATCH", path, {"lastName": "b"}, If_Match='"1", W/"2","2"')["version"] == 3
+    assert call(server, "PATCH", path, {"lastName": "c"}, If_Match='"1", "2"')[0] == 412
+    assert call(server, "PATCH", "/v1/users/" + new_id(), {"lastName": "c"}, If_Match="*")[0] == 404
+
+
+def test_attributes_that_are_null_go_all_at_once(server):
+    path = "/v1/users/" + new_user(server, attributes={"plan": "gold", "seats": 4})["id"]
+    assert "attributes" not in ok(server, "PATCH", path, {"attributes": None}, If_Match="*")
+    assert "attributes" not in ok(server, "GET", path)
+
+
+@pytest.mark.parametrize("bad", [".", ".."])
+def test_an_id_that_no_path_can_name_is_refused(server, bad):
+    assert call(server, "POST", "/v1/users", {"id": bad})[0] == 422
+    assert call(server, "POST", "/v1/sync/users", {"provider": "pool", "id": bad})[0] == 422
+
+
+def test_by_default_a_proof_beats_a_claim(request):
+    """A stranger could hold an address for ever, by claiming it daily."""
+    server = generous(Server())
+    request.addfinalizer(server.close)
+    box, stranger, owner = f"{uuid.uuid4().hex}@example.org", new_user(server)["id"], new_user(server)["id"]
+    claimed = ok(server, "POST", f"/v1/users/{stranger}/emails", {"email": box})
+    own(server, owner, box)
+    assert ok(server, "POST", "/v1/users/lookup", {"email": box})["user"]["id"] == owner
+    assert call(server, "POST", f"/v1/users/{stranger}/emails/{claimed['id']}/verify", {"code": claimed["code"]})[0] in (404, 409)
+
+
+def test_suspending_takes_a_reason_and_an_empty_body(server):
+    path = "/v1/users/" + new_user(server)["id"]
+    assert ok(server, "POST", path + "/suspend", {})["status"] == "suspended"
+    assert ok(server, "POST", path + "/reactivate", {"reason": "a mistake"})["status"] == "active"
+    assert ok(server, "POST", path + "/suspend", {"reason": "chargeback"})["status"] == "suspended"
+    events, page = [], {"more": True, "after": ""}
+    while page["more"]:  # the log has what all tests did
+        page = ok(server, "GET", f"/v1/events?limit=1000&subject={path.split('/')[-1]}" + (f"&after={page['after']}" if page["after"] else ""))
+        events += page["events"]
+    assert [(e["type"], e["seq"], e["data"].get("reason")) for e in events] == [
+        ("user.created", 1, None), ("user.suspended", 2, None), ("user.reactivated", 3, "a mistake"), ("user.suspended", 4, "chargeback")]  # fmt: skip
+    assert all(e["data"]["by"] and e["data"]["changed"] == ["status"] for e in events)
+
+
+LISTS = ["attacker@evil.org,{box}", "{box},attacker@evil.org", "attacker@evil.org;{box}", "<attacker@evil.org>{box}", "Ann <{box}>", "ann(x){box}", "{box}@evil.org",
+         '"attacker@evil.org"{at}', "{box}\u200b", "\u202e{box}", "a\uff0cattacker\uff20evil.org\uff0c{box}", "{box}:25", "{box}_", "[{box}]"]
+
+
+@pytest.mark.parametrize("shape", LISTS)
+def test_what_is_not_exactly_one_mailbox_is_refused_wherever_an_address_is_read(server, shape):
+    box = f"{uuid.uuid4().hex}@corp.example"
+    email, user = shape.format(box=box, at="@corp.example"), new_user(server)["id"]
+    for path, body in (("/v1/users", {"email": email}), (f"/v1/users/{user}/emails", {"email": email}), ("/v1/users/lookup", {"email": email}),
+                       ("/v1/sync/users", {"provider": "pool", "id": new_id(), "email": email, "emailVerified": True})):
+        status, answer, _ = call(server, "POST", path, body)
+        assert (status, answer["field"]) == (422, "email") and "exactly one mailbox" in answer["detail"], (path, answer)
+    attempt = {"subject": {"email": email}, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"}
+    assert call(server, "POST", "/v1/attempts", attempt)[:1] == (422,)
+    assert emails(server, user) == []
+
+
+def test_a_mailbox_gets_no_more_codes_however_its_address_is_written():
+    """25 of 25 codes reached one mailbox, as one of two in a list."""
+    server = Server()
+    try:
+        box, made = f"{uuid.uuid4().hex}@corp.example", 0
+        for n in range(25):
+            for email in (f"{n}@evil.org,{box}", f'"{box.split("@")[0]}"@corp.example'):
+                status, answer, _ = call(server, "POST", "/v1/users", {"id": new_id(), "email": email})
+                made += status == 201 and "claim" in answer
+        assert made <= 5
+    finally:
+        server.close()

@@ -50,6 +50,10 @@ TEST(identity_file, what_it_may_say)
 	expect_good("issuers:\n  - issuer: https://a.example\n    audiences: [api, web]\n"
 	            "    jwks_url: https://b.example/keys\n    leeway: 600\n    max_age: 31622400\n");
 	expect_good("issuers:\n  - cognito:\n      pool: eu-west-1_AbC\n      clients: [c1]\n");
+	expect_good(ENTRY
+	            "    provider: any\n  - cognito:\n      pool: eu-west-1_AbC\n      clients: [c1]\n");
+	expect_good(ENTRY "    provider: staff\n  - issuer: https://b.example\n    audiences: any\n    "
+	                  "provider: any\n");
 	expect_good("issuers:\n  - cognito:\n      pool: local_AbC\n      clients: any\n      uses: [id, "
 	            "access]\n"
 	            "      endpoint: http://127.0.0.1:9229/\n    allow_private: true\n    leeway: 5\n");
@@ -98,7 +102,10 @@ TEST(identity_file, every_mistake_is_refused_with_its_line_and_its_field)
 	        {ENTRY "    max_age: 31622401\n", "line 4: issuers[0].max_age"},
 	        {ENTRY "    allow_private: maybe\n", "line 4: issuers[0].allow_private"},
 	        {ENTRY "  - issuer: https://a.example\n    audiences: any\n",
-	         "line 4: issuers[1]: issuer: set up twice"},
+	         "line 2: issuers[0].provider: missing; where there are several issuers"},
+	        {ENTRY
+	         "    provider: any\n  - issuer: https://a.example\n    audiences: any\n    provider: any\n",
+	         "line 5: issuers[1]: issuer: set up twice"},
 	        {"issuers:\n  - cognito: 5\n", "line 2: issuers[0].cognito: must be an object"},
 	        {"issuers:\n  - cognito:\n      pool: eu-west-1_AbC\n", "issuers[0].cognito.clients"},
 	        {"issuers:\n  - cognito:\n      pool: nonsense\n      clients: any\n",
@@ -117,6 +124,11 @@ TEST(identity_file, every_mistake_is_refused_with_its_line_and_its_field)
 	        {"issuers:\n  - cognito:\n      pool: eu-west-1_AbC\n      clients: any\n    issuer: "
 	         "https://a.example\n",
 	         "line 5: issuers[0].issuer: unknown"},
+	        {ENTRY "  - issuer: https://b.example\n    audiences: any\n",
+	         "issuers[0].provider: missing; where there are several issuers"},
+	        {ENTRY "    provider: staff\n  - issuer: https://b.example\n    audiences: any\n",
+	         "issuers[1].provider: missing"},
+	        {ENTRY "    provider: a b\n", "issuers[0].provider: must have letters"},
 	        {"issuers: []\nissuers: []\n", "line 2"},
 	        {"issuers: &a []\n", "line 1"},
 	};
@@ -163,7 +175,8 @@ TEST(identity_file, as_many_issuers_as_may_be_and_one_more)
 	for (int i = 0; i <= ISSUERS_MAX; i++) {
 		char entry[128];
 
-		snprintf(entry, sizeof(entry), "  - issuer: https://i%d.example\n    audiences: any\n", i);
+		snprintf(entry, sizeof(entry),
+		         "  - issuer: https://i%d.example\n    audiences: any\n    provider: any\n", i);
 		if (i == ISSUERS_MAX) {
 			buf_add_byte(&text, '\0');
 			expect_good(text.data);
@@ -249,7 +262,9 @@ TEST(identity_file, a_change_takes_effect_and_a_bad_one_is_refused_once)
 	world_start(&w);
 	identity_refresh(w.identity);
 	assert_int_equal(w.applied, 1);
-	put(&w, "identity.yaml", ENTRY "  - issuer: https://b.example\n    audiences: any\n");
+	put(&w, "identity.yaml",
+	    ENTRY "    provider: any\n  - issuer: https://b.example\n"
+	          "    audiences: any\n    provider: any\n");
 	identity_refresh(w.identity);
 	assert_int_equal(w.applied, 2);
 	assert_int_equal(count(&w), 2);

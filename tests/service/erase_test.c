@@ -421,6 +421,11 @@ TEST(erase, nothing_of_the_user_is_left_in_any_table)
 	put(&s, "rate-limits", "{'PK':{'S':'RL#login#u-1'}}");
 	put(&s, "rate-limits", "{'PK':{'S':'RL#login#xu-1'}}");
 	put(&s, "rate-limits",
+	    "{'PK':{'S':'RL#login#Ann@example.org'}}"); /* as old code and plain keys have it */
+	put(&s, "rate-limits", "{'PK':{'S':'RL#ip#1#ann@example.com'}}");
+	put(&s, "rate-limits", "{'PK':{'S':'RL#sms#+442071838750'}}");
+	put(&s, "rate-limits", "{'PK':{'S':'RL#login#bob@example.org'}}");
+	put(&s, "rate-limits",
 	    arena_printf(&s.f.arena, "{'PK':{'S':'RL#sms#%.*s'}}%c", BYTES_ARG(phone), '\0').data);
 
 	j = erased(&s, "u-1");
@@ -448,7 +453,10 @@ TEST(erase, nothing_of_the_user_is_left_in_any_table)
 	assert_int_equal(count_in(&s, "u-2", PASSWORDS), 1);
 	assert_int_equal(row_i64(&j.progress, "users", 0),
 	                 8); /* profile, two addresses, three markers, owners of two aliases */
-	assert_int_equal(row_i64(&j.progress, "rate-limits", 0), 2);
+	assert_int_equal(named_in(&s, TABLE_RATE_LIMITS, "Ann@"), 0);
+	assert_int_equal(named_in(&s, TABLE_RATE_LIMITS, "+44"), 0);
+	assert_int_equal(named_in(&s, TABLE_RATE_LIMITS, "bob@"), 1);
+	assert_int_equal(row_i64(&j.progress, "rate-limits", 0), 5);
 	assert_int_equal(row_i64(&j.progress, "gatehouse-idempotency", 0), 1);
 	assert_int_equal(row_i64(&j.progress, "passes", 0), 2);
 	assert_int_equal(j.args.count, 1);

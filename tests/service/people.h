@@ -13,7 +13,7 @@ struct call {
 	struct user_new           create;
 	struct user_patch         patch;
 	enum user_status          status;
-	struct bytes              email;
+	struct bytes              email, typed;
 	struct email_add          adding;
 	const struct email_terms *terms; /* NULL: terms_of */
 	struct email_entry        entry;
@@ -70,7 +70,8 @@ static inline enum err_code add(struct turn *t, struct err *err)
 {
 	struct call *c = (struct call *)t;
 
-	c->adding = (struct email_add){c->patch.id, c->email, c->terms != NULL ? c->terms : terms_of(t->s)};
+	c->adding = (struct email_add){c->patch.id, c->email, c->terms != NULL ? c->terms : terms_of(t->s),
+	                               c->typed};
 	return user_email_add(&t->ctx, &c->adding, &c->claim, err);
 }
 

@@ -122,6 +122,35 @@ TEST(revocation, a_users_tokens_are_revoked_up_to_the_second_of_not_before)
 	service_close(&s);
 }
 
+/* `iat` is a time of the issuer's clock. */
+TEST(revocation, what_may_have_been_issued_by_then_is_revoked_for_a_user_a_client_and_all_6)
+{
+	static const struct {
+		enum revocation_kind kind;
+		const char          *name;
+	} kinds[] = {{REVOKED_USER, "ann"}, {REVOKED_CLIENT, "web"}, {REVOKED_ALL, ""}};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct service s;
+		struct call    c = {
+		           .q = {.user = BYTES("ann"), .client = BYTES("web"), .issued_s = START_S + 160}};
+
+		service_open(&s, NULL);
+		at(&s, 100);
+		revoked(&s, (struct revocation){.kind = kinds[i].kind, .name = bytes_of(kinds[i].name)});
+		c.q.ahead_s = 60;
+		turn_take(&s, &c.turn, check);
+		assert_int_equal(c.found.kind, kinds[i].kind);
+		at(&s, 1000); /* also later, when it is no longer ahead */
+		turn_take(&s, &c.turn, check);
+		assert_int_equal(c.found.kind, kinds[i].kind);
+		c.q.issued_s++;
+		turn_take(&s, &c.turn, check);
+		assert_int_equal(c.found.kind, REVOKED_NOTHING);
+		service_close(&s);
+	}
+}
+
 TEST(revocation, a_clients_tokens_and_everyones_are_revoked_and_others_are_not)
 {
 	struct service s;

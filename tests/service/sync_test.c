@@ -53,7 +53,7 @@ static enum err_code add(struct turn *t, struct err *err)
 {
 	struct call *c = (struct call *)t;
 
-	return user_email_add(&t->ctx, &(struct email_add){c->id, c->email, NULL}, &c->claim, err);
+	return user_email_add(&t->ctx, &(struct email_add){.user = c->id, .email = c->email}, &c->claim, err);
 }
 
 /* ---- words ---- */

@@ -41,6 +41,10 @@ TEST(users, what_is_no_id_and_no_phone_number)
 	assert_false(user_id_is(BYTES("")));
 	assert_false(user_id_is(BYTES("ann@example.org")));
 	assert_false(user_id_is(BYTES("a#b")));
+	assert_false(user_id_is(BYTES("."))); /* no path could name them: they are dot segments */
+	assert_false(user_id_is(BYTES("..")));
+	assert_true(user_id_is(BYTES("...")));
+	assert_true(user_id_is(BYTES(".a")));
 	assert_true(identifier_phone_is(BYTES("+442071838750")));
 	assert_true(identifier_phone_is(BYTES("+123456789012345")));
 	assert_false(identifier_phone_is(BYTES("+1234567890123456")));
@@ -67,11 +71,13 @@ TEST(users, a_patch_changes_what_was_sent_and_the_version_that_was_read_1_2)
 	assert_true(bytes_is(c.user.last_name, "Lee"));
 	assert_int_equal(turn_try(&s, &c.turn, change), ERR_MODIFIED);
 	assert_string_equal(s.f.err.text, "Resource modified, please refresh");
-	c.patch.match = (struct user_match){.has_etag = true, .etag = 1};
+	c.patch.match = (struct user_match){.has_etag = true, .etags = {1}, .etag_count = 1};
 	assert_int_equal(turn_try(&s, &c.turn, change), ERR_STALE);
-	c.patch.match = (struct user_match){true, true, 2, 1};
+	c.patch.match = (struct user_match){
+	        .has_etag = true, .etags = {2}, .etag_count = 1, .has_version = true, .version = 1};
 	assert_int_equal(turn_try(&s, &c.turn, change), ERR_MODIFIED);
-	c.patch.match = (struct user_match){true, true, 2, 2};
+	c.patch.match = (struct user_match){
+	        .has_etag = true, .etags = {7, 2}, .etag_count = 2, .has_version = true, .version = 2};
 	c.patch.fields = (struct user_fields){.last_name = {.given = true}};
 	turn_take(&s, &c.turn, change);
 	assert_int_equal(seen(&s, "ann").last_name.len, 0);
@@ -216,6 +222,70 @@ TEST(users, what_happens_is_published_without_addresses)
 		for (uint32_t n = 0; n < data->map.count; n++)
 			assert_false(bytes_contains(value_text(&data->map.members[n].value), BYTES("@")));
 	}
+	service_close(&s);
+}
+
+static bool names(const struct item *data, const char *field)
+{
+	const struct value *list = item_get(data, BYTES("changed"));
+
+	for (uint32_t i = 0; list != NULL && i < list->list.count; i++)
+		if (bytes_is(list->list.items[i].text, field))
+			return true;
+	return false;
+}
+
+TEST(users, one_that_is_created_with_an_address_is_published_before_the_address)
+{
+	struct service s;
+	union answer   r;
+	struct call    c = {.create = {.id = BYTES("ann"), .email = BYTES("ann@example.org")}};
+
+	service_open(&s, NULL);
+	s.all.events.on = EVENT_ALL;
+	turn_take(&s, &c.turn, create);
+	memset(&r, 0, sizeof(r));
+	fixture_try(&s.f, "Query",
+	            "{'TableName':'gatehouse-events','KeyConditionExpression':'PK = :p',"
+	            "'ExpressionAttributeValues':{':p':{'S':'LOG#0'}}}",
+	            &r);
+	assert_int_equal(r.query.count, 2);
+	assert_bytes(row_text(&r.query.items[0], "type"), "user.created");
+	assert_int_equal(row_i64(&r.query.items[0], "seq", 0), 1);
+	assert_bytes(row_text(&r.query.items[1], "type"), "email.added");
+	service_close(&s);
+}
+
+TEST(users, events_say_which_fields_changed_who_did_it_and_why)
+{
+	struct member  some[] = {{BYTES("color"), value_string(BYTES("red"))}, {BYTES("size"), value_i64(3)}};
+	struct member  gone[] = {{BYTES("color"), {.type = VALUE_NULL}}, {BYTES("size"), value_i64(3)}};
+	struct service s;
+	struct item    data;
+	struct call    c = {.create = {.id = BYTES("ann"),
+	                               .fields = {.first_name = {true, BYTES("Ann")}, .attributes = {some, 2}}}};
+
+	service_open(&s, NULL);
+	s.all.events.on = EVENT_ALL;
+	turn_take(&s, &c.turn, create);
+	data = event_data(&events_of(&s, EVENT_USER_CREATED).items[0]);
+	assert_true(names(&data, "firstName") && names(&data, "attributes.size") && names(&data, "status"));
+	assert_false(names(&data, "lastName"));
+	assert_true(row_text(&data, "by").len > 0);
+	c.patch = (struct user_patch){.id = BYTES("ann"),
+	                              .fields = {.last_name = {true, BYTES("Lee")},
+	                                         .first_name = {true, BYTES("Ann")},
+	                                         .attributes = {gone, 2}}};
+	turn_take(&s, &c.turn, change);
+	data = event_data(&events_of(&s, EVENT_USER_UPDATED).items[0]);
+	assert_true(names(&data, "lastName") && names(&data, "attributes.color"));
+	assert_false(names(&data, "firstName") || names(&data, "attributes.size") || names(&data, "status"));
+	c.patch = (struct user_patch){.id = BYTES("ann"), .reason = BYTES("chargeback")};
+	c.status = USER_SUSPENDED;
+	turn_take(&s, &c.turn, become);
+	data = event_data(&events_of(&s, EVENT_USER_SUSPENDED).items[0]);
+	assert_bytes(row_text(&data, "reason"), "chargeback");
+	assert_true(names(&data, "status") && !names(&data, "lastName"));
 	service_close(&s);
 }
 
@@ -448,6 +518,123 @@ TEST(user_emails, those_of_a_deleted_user_stay_taken)
 	service_close(&s);
 }
 
+/* ---- one mailbox ---- */
+
+static struct email_claim typed(struct service *s, const char *id, const char *as_typed)
+{
+	char        normal[EMAIL_NORMAL_BYTES_MAX];
+	struct call c = {.patch = {.id = bytes_of(id)}};
+
+	c.email = (struct bytes){normal, email_normalise(bytes_of(as_typed), normal)};
+	c.typed = email_typed_beside(bytes_of(as_typed), c.email);
+	turn_take(s, &c.turn, add);
+	return c.claim;
+}
+
+static struct bytes marker_typed(struct service *s, const char *email)
+{
+	union answer r;
+
+	memset(&r, 0, sizeof(r));
+	assert_int_equal(fixture_try(&s->f, "GetItem",
+	                             arena_printf(&s->f.arena,
+	                                          "{'TableName':'users','Key':{'PK':{'S':'EMAIL#%s'},"
+	                                          "'SK':{'S':'MARKER'}}}%c",
+	                                          email, '\0')
+	                                     .data,
+	                             &r),
+	                 ERR_NONE);
+	return row_text(&r.get.item, EMAIL_TYPED);
+}
+
+TEST(user_emails, an_address_is_kept_as_it_was_typed_beside_what_is_compared_7)
+{
+	struct service     s;
+	struct email_claim claim;
+	struct call        c = {.email = BYTES("strasse@example.org")};
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	claim = typed(&s, "ann", "Stra\u00dfe@Example.org");
+	assert_bytes(claim.email.email, "strasse@example.org");
+	assert_bytes(claim.email.typed, "Stra\u00dfe@Example.org");
+	assert_int_equal(entered(&s, "ann", claim.email.id, code_of(&claim)).outcome, ENTRY_RIGHT);
+	assert_bytes(seen(&s, "ann").email, "strasse@example.org");
+	assert_bytes(seen(&s, "ann").email_typed, "Stra\u00dfe@Example.org");
+	assert_bytes(emails_of(&s, "ann").list[0].typed, "Stra\u00dfe@Example.org");
+	assert_bytes(marker_typed(&s, "strasse@example.org"), "Stra\u00dfe@Example.org");
+	turn_take(&s, &c.turn, lookup);
+	assert_bytes(c.found.typed, "Stra\u00dfe@Example.org");
+	service_close(&s);
+}
+
+/* Else a code that one mailbox got would prove another. */
+TEST(user_emails, a_code_proves_the_address_as_it_was_typed_last_7)
+{
+	struct service     s;
+	struct email_claim first, second;
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	first = typed(&s, "ann", "Stra\u00dfe@example.org");
+	second = typed(&s, "ann", "strasse@example.org");
+	assert_true(second.again && bytes_equal(first.email.id, second.email.id));
+	assert_int_equal(second.email.typed.len, 0);
+	assert_int_equal(marker_typed(&s, "strasse@example.org").len, 0);
+	assert_int_equal(entered(&s, "ann", first.email.id, code_of(&first)).outcome, ENTRY_WRONG);
+	assert_int_equal(entered(&s, "ann", first.email.id, code_of(&second)).outcome, ENTRY_RIGHT);
+	assert_int_equal(seen(&s, "ann").email_typed.len, 0);
+	service_close(&s);
+}
+
+TEST(user_emails, another_primary_address_brings_its_own_spelling_7)
+{
+	struct service     s;
+	struct email_claim claim;
+	struct call        c = {.entry = {.user = BYTES("ann")}};
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	claim = typed(&s, "ann", "Ann@example.org");
+	entered(&s, "ann", claim.email.id, code_of(&claim));
+	assert_bytes(seen(&s, "ann").email_typed, "Ann@example.org");
+	c.entry.email_id = owned(&s, "ann", "two@example.org");
+	turn_take(&s, &c.turn, prefer);
+	assert_bytes(seen(&s, "ann").email, "two@example.org");
+	assert_int_equal(seen(&s, "ann").email_typed.len, 0);
+	service_close(&s);
+}
+
+/* An address of before they were refused: a verified one of Ann, and one that she claimed. */
+TEST(user_emails, a_list_from_before_is_read_and_removed_and_proves_nothing_8)
+{
+	static const char  list[] = "a@evil.org,x@corp.example";
+	struct service     s;
+	struct email_claim claim;
+	struct call        c = {.entry = {.user = BYTES("ann")}};
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	claim = added(&s, "ann", list); /* the service itself takes what was read */
+	assert_int_equal(emails_of(&s, "ann").count, 1);
+	assert_int_equal(entered(&s, "ann", claim.email.id, code_of(&claim)).outcome, ENTRY_NO_CODE);
+	fixture_ok(&s.f, "UpdateItem",
+	           arena_printf(&s.f.arena,
+	                        "{'TableName':'users','Key':{'PK':{'S':'USER#ann'},'SK':{'S':'EMAIL#%.*s'}},"
+	                        "'UpdateExpression':'SET isVerified = :t REMOVE #t',"
+	                        "'ExpressionAttributeNames':{'#t':'ttl'},"
+	                        "'ExpressionAttributeValues':{':t':{'BOOL':true}}}%c",
+	                        BYTES_ARG(claim.email.id), '\0')
+	                   .data);
+	c.entry.email_id = claim.email.id;
+	assert_int_equal(turn_try(&s, &c.turn, prefer), ERR_NOT_NOW);
+	assert_bytes(emails_of(&s, "ann").list[0].email, list);
+	turn_take(&s, &c.turn, drop);
+	assert_int_equal(emails_of(&s, "ann").count, 0);
+	assert_int_equal(rows_of_kind(&s, "MARKER"), 0);
+	service_close(&s);
+}
+
 /* ---- races, each with several seeds, and as a control without conditions ---- */
 
 enum { ADDERS = 32, PATCHERS = 8, SEEDS = 6, CONTROL_SEEDS = 8 };
@@ -475,7 +662,7 @@ static enum err_code race_add(struct act *act, struct err *err)
 {
 	struct racer      *r = (struct racer *)act;
 	struct email_claim claim;
-	struct email_add   q = {r->user, r->email, terms_of(&act->x->s)};
+	struct email_add   q = {.user = r->user, .email = r->email, .terms = terms_of(&act->x->s)};
 
 	return answered(r, user_email_add(&act->ctx, &q, &claim, err), err);
 }

@@ -552,6 +552,93 @@ TEST(issuers, options_that_would_accept_too_much_are_refused)
 	world_close(&w);
 }
 
+/* ---- clocks that are ahead ---- */
+
+static int64_t ahead_of(struct world *w, int64_t iat_s)
+{
+	struct bytes claims =
+	        arena_printf(&w->a,
+	                     "{\"iss\":\"" ISSUER "\",\"sub\":\"u1\",\"aud\":\"app\",\"exp\":%lld,"
+	                     "\"iat\":%lld}",
+	                     (long long)iat_s + 600, (long long)iat_s);
+
+	expect(verify(w, token_of(w, claims.data)), TOKEN_VALID, claims.data);
+	return w->out.ahead_s;
+}
+
+static bool told_ahead(struct world *w)
+{
+	struct issuer_numbers n;
+
+	assert_true(issuers_read(w->all, 0, &n));
+	return n.ahead;
+}
+
+TEST(clocks, an_issuer_that_was_never_ahead_may_be_so_by_a_second_8)
+{
+	struct world w;
+
+	world_open(&w);
+	add_fixed(&w, rules_for_app());
+	assert_int_equal(ahead_of(&w, now_s - 5), ISSUER_AHEAD_S);
+	assert_int_equal(ahead_of(&w, now_s), ISSUER_AHEAD_S);
+	assert_false(told_ahead(&w));
+	world_close(&w);
+}
+
+TEST(clocks, one_that_was_seen_ahead_may_be_so_by_its_leeway_for_a_day_8)
+{
+	struct world w;
+
+	world_open(&w);
+	add_fixed(&w, rules_for_app());
+	assert_int_equal(ahead_of(&w, now_s + ISSUER_LEEWAY_S - 1), ISSUER_LEEWAY_S);
+	assert_true(told_ahead(&w));
+	assert_int_equal(ahead_of(&w, now_s - 5), ISSUER_LEEWAY_S); /* another token of it */
+	clock_manual_set(&w.clock, w.clock.now_us + ISSUER_AHEAD_KEPT_S * INT64_C(1000000) - 1);
+	assert_int_equal(ahead_of(&w, now_s + ISSUER_AHEAD_KEPT_S - 5), ISSUER_LEEWAY_S);
+	clock_manual_set(&w.clock, w.clock.now_us + 1);
+	assert_int_equal(ahead_of(&w, now_s + ISSUER_AHEAD_KEPT_S - 5), ISSUER_AHEAD_S);
+	world_close(&w);
+}
+
+/* A clock that is ahead by a fraction of a second may show the next one already: that says nothing of other tokens. */
+TEST(clocks, a_token_that_is_ahead_by_less_than_a_second_counts_alone_8)
+{
+	struct world w;
+
+	world_open(&w);
+	add_fixed(&w, rules_for_app());
+	clock_manual_set(&w.clock, w.clock.now_us + 999999);
+	assert_int_equal(ahead_of(&w, now_s + 1), ISSUER_LEEWAY_S);
+	assert_false(told_ahead(&w));
+	assert_int_equal(ahead_of(&w, now_s), ISSUER_AHEAD_S);
+	world_close(&w);
+}
+
+TEST(clocks, an_issuer_without_leeway_is_never_ahead_and_one_that_was_stays_so_when_it_is_read_again_8)
+{
+	struct world     w;
+	struct jwt_rules rules = rules_for_app();
+	struct issuers  *before;
+
+	world_open(&w);
+	rules.leeway_us = 0;
+	add_fixed(&w, rules);
+	assert_int_equal(ahead_of(&w, now_s), 0);
+	issuers_drop(w.all);
+	w.all = issuers_open((struct token_fetch){site_get, &w.site}, &w.clock.base);
+	add_fixed(&w, rules_for_app());
+	ahead_of(&w, now_s + 30);
+	before = w.all;
+	w.all = issuers_open((struct token_fetch){site_get, &w.site}, &w.clock.base);
+	add_fixed(&w, rules_for_app());
+	issuers_inherit(w.all, before);
+	assert_int_equal(ahead_of(&w, now_s), ISSUER_LEEWAY_S);
+	issuers_drop(before);
+	world_close(&w);
+}
+
 /* ---- the life of keys ---- */
 
 static void pass(struct world *w, int64_t seconds)
@@ -597,6 +684,69 @@ TEST(keys, random_kids_cause_one_fetch_in_thirty_seconds)
 		pass(&w, 1);
 	}
 	assert_int_equal(w.site.gets, 10);
+	world_close(&w);
+}
+
+/* Some issuers do that while they move to another kind of key. */
+TEST(keys, of_two_with_one_kid_each_verifies_its_own)
+{
+	struct world     w;
+	struct signer    rsa = signer_open(JWS_RS256, "r1"), ec = signer_open(JWS_ES256, "r1"), none;
+	struct jwt_rules rules = rules_for_app();
+
+	world_open(&w);
+	none = signer_open(JWS_RS256, "r1");
+	rules.algorithms = 1u << JWS_RS256 | 1u << JWS_ES256;
+	add(&w, (struct issuer_options){.issuer = BYTES(ISSUER),
+	                                .jwks = arena_printf(&w.a, "{\"keys\":[%.*s,%.*s,%.*s]}",
+	                                                     BYTES_ARG(signer_jwk(&ec, &w.a, true)),
+	                                                     BYTES_ARG(signer_jwk(&rsa, &w.a, true)),
+	                                                     BYTES_ARG(signer_jwk(&w.rsa, &w.a, true))),
+	                                .rules = rules});
+	expect(verify(&w, token_of(&w, CLAIMS)), TOKEN_VALID, "the third");
+	expect(verify(&w, signer_token(&rsa, &w.a, signer_header(&rsa, &w.a), BYTES(CLAIMS))), TOKEN_VALID,
+	       "the second");
+	expect(verify(&w, signer_token(&ec, &w.a, signer_header(&ec, &w.a), BYTES(CLAIMS))), TOKEN_VALID,
+	       "the first");
+	expect(verify(&w, signer_token(&none, &w.a, signer_header(&none, &w.a), BYTES(CLAIMS))),
+	       TOKEN_SIGNATURE, "another");
+	signer_close(&none);
+	signer_close(&rsa);
+	signer_close(&ec);
+	world_close(&w);
+}
+
+/* A stranger sends kids that never were, so that the set is always young. */
+TEST(keys, a_made_up_kid_does_not_make_the_key_of_a_rotation_final)
+{
+	struct world  w;
+	struct signer next = signer_open(JWS_RS256, "r2");
+	struct bytes  old, young;
+
+	world_open(&w);
+	add_fetched(&w);
+	expect(verify_fetching(&w, token_of(&w, CLAIMS)), TOKEN_VALID, "before");
+	pass(&w, ISSUER_AGAIN_S);
+	expect(verify_fetching(&w, token_headed(&w, "{\"alg\":\"RS256\",\"kid\":\"made-up\"}")), TOKEN_KEY,
+	       "made up");
+	assert_int_equal(w.site.gets, 2);
+	w.site.keys = set_of(&w, &next).data; /* the rotation, a moment after the fetch */
+	pass(&w, 5);
+	young = signer_token(&next, &w.a, signer_header(&next, &w.a),
+	                     BYTES("{\"iss\":\"" ISSUER
+	                           "\",\"sub\":\"u1\",\"exp\":1800000600,\"iat\":1800000032,"
+	                           "\"aud\":\"app\"}"));
+	expect(verify(&w, young), TOKEN_KEY, "the set is older");
+	assert_int_equal(w.retry_s, ISSUER_AGAIN_S - 5);
+	old = signer_token(&next, &w.a, signer_header(&next, &w.a),
+	                   BYTES("{\"iss\":\"" ISSUER
+	                         "\",\"sub\":\"u1\",\"exp\":1800000600,\"iat\":1799999900,"
+	                         "\"aud\":\"app\"}"));
+	expect(verify(&w, old), TOKEN_KEY, "the set is younger by more than the leeway");
+	assert_int_equal(w.retry_s, 0);
+	pass(&w, ISSUER_AGAIN_S - 5);
+	expect(verify_fetching(&w, young), TOKEN_VALID, "after");
+	signer_close(&next);
 	world_close(&w);
 }
 

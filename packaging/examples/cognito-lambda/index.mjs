@@ -41,19 +41,64 @@ async function send(body) {
   throw error;
 }
 
-// If this throws, Cognito tells the person that signing up failed, although the account is confirmed. Reconciliation creates the user
-// later in any case, so you may want to catch the error here and count it instead.
-export async function handler(event) {
-  if (!event.triggerSource.startsWith("PostConfirmation_")) return event;
-  const body = record(event);
+// Where records wait that Gatehouse did not take: the SQS queue GATEHOUSE_QUEUE_URL, which calls this function again. Lambda brings the SDK along.
+export const outside = {
+  async enqueue(body) {
+    const { SQSClient, SendMessageCommand } = await import("@aws-sdk/client-sqs");
 
+    await new SQSClient({}).send(new SendMessageCommand({ QueueUrl: process.env.GATEHOUSE_QUEUE_URL, MessageBody: JSON.stringify(body) }));
+  },
+};
+
+// An alarm can count these lines. They say nothing about the person.
+function note(what, error) {
+  console.error(JSON.stringify({ level: "error", message: what, error: error?.name, detail: error?.final !== undefined ? error.message : undefined }));
+}
+
+async function sendPatiently(body) {
   for (let tried = 1; ; tried++) {
     try {
-      await send(body);
-      return event;
+      return await send(body);
     } catch (error) {
       if (error.final || tried === TRIES) throw error;
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * 2 ** (tried - 1)));
     }
   }
+}
+
+// The account is confirmed, whatever becomes of this call: an error here would tell the person that signing up failed. So nothing is thrown.
+// What could not be sent is queued; what could not be queued, the next reconciliation finds.
+async function confirmed(event) {
+  if (!event.triggerSource.startsWith("PostConfirmation_")) return event;
+  const body = record(event);
+
+  try {
+    await sendPatiently(body);
+  } catch (error) {
+    note("Gatehouse did not take the record", error);
+    try {
+      if (process.env.GATEHOUSE_QUEUE_URL) await outside.enqueue(body);
+    } catch (failed) {
+      note("the record was not queued", failed);
+    }
+  }
+  return event;
+}
+
+// Records from the queue. Those that fail go back to it, and to its dead-letter queue in the end (ReportBatchItemFailures).
+async function queued(event) {
+  const failures = [];
+
+  for (const { messageId, body } of event.Records)
+    try {
+      await send(JSON.parse(body));
+    } catch (error) {
+      note("Gatehouse did not take a queued record", error);
+      failures.push({ itemIdentifier: messageId });
+    }
+  return { batchItemFailures: failures };
+}
+
+export async function handler(event) {
+  return Array.isArray(event.Records) ? queued(event) : confirmed(event);
 }
