@@ -52,6 +52,7 @@ static struct notification notification_of(const struct item *row)
 	                         .created_at = row_text(row, "createdAt"),
 	                         .updated_at = row_text(row, "updatedAt"),
 	                         .ended_at = row_text(row, "endedAt"),
+	                         .cancelled_at = row_text(row, "cancelledAt"),
 	                         .message = row_text(row, "message"),
 	                         .ttl_s = row_i64(row, "messageTtl", -1),
 	                         .created_s = row_i64(row, "createdSeconds", 0),
@@ -70,6 +71,11 @@ static struct notification notification_of(const struct item *row)
 bool notification_ended(const struct notification *n)
 {
 	return n->listed && n->counts[PUSH_QUEUED] + n->counts[PUSH_SENDING] + n->counts[PUSH_ACCEPTED] == 0;
+}
+
+bool notification_is_over(const struct context *ctx, const struct notification *n)
+{
+	return n->id.len == 0 || n->cancelled_at.len > 0 || n->expires_s <= ctx->now_s;
 }
 
 static void set_text(struct row *row, const char *name, struct bytes text)
@@ -134,6 +140,7 @@ void notification_put(struct context *ctx, struct notification *n)
 	set_text(&row, "createdAt", n->created_at);
 	set_text(&row, "updatedAt", n->updated_at);
 	set_text(&row, "endedAt", n->ended_at);
+	set_text(&row, "cancelledAt", n->cancelled_at);
 	set_text(&row, "message", n->message);
 	row_set_i64(&row, "messageTtl", n->ttl_s);
 	row_set_i64(&row, "createdSeconds", n->created_s);
@@ -313,6 +320,8 @@ enum err_code broadcast_start(struct context *ctx, const struct broadcast *q, st
 
 	if (check_on(ctx, err) != ERR_NONE)
 		return err->code;
+	if (job.rate == 0 && !job.dry_run) /* as fast as they are sent, so that few wait */
+		job.rate = atomic_load_explicit(&ctx->services->push_rate, memory_order_relaxed);
 	if (!ctx->services->tables.device_index)
 		return err_set(err, ERR_NOT_NOW,
 		               "broadcasts need the index of devices by platform: set --device-index");
@@ -417,7 +426,54 @@ static enum err_code broadcast_step(struct context *ctx, struct job *job, void *
 	return ERR_NONE;
 }
 
-const struct job_kind broadcast_job = {.name = "broadcast", .can_cancel = true, .step = broadcast_step};
+/* ---- cancelling ---- */
+
+/* All that waits, in this commit: its rows are removed by those who would have sent them (push.h). */
+static enum err_code drop_waiting(struct context *ctx, struct notification *n, struct err *err)
+{
+	if (n->cancelled_at.len > 0)
+		return ERR_NONE;
+	if (n->listed && n->counts[PUSH_QUEUED] + n->counts[PUSH_SENDING] == 0)
+		return err_field(
+		        err, ERR_NOT_NOW, "id",
+		        "id: nothing of the notification is left to send, so nothing can be cancelled");
+	n->cancelled_at = user_time(ctx->arena, ctx->now_us);
+	n->listed = true;
+	notification_move(n, PUSH_QUEUED, PUSH_CANCELLED, n->counts[PUSH_QUEUED]);
+	notification_put(ctx, n);
+	return ERR_NONE;
+}
+
+static enum err_code broadcast_cancelled(struct context *ctx, struct job *job, struct err *err)
+{
+	struct notification n;
+
+	if (notification_look(ctx, row_text(&job->args, "notificationId"), &n, err) != ERR_NONE)
+		return err->code;
+	if (n.id.len == 0) /* it has expired */
+		return job->state == JOB_RUNNING ? ERR_NONE
+		                                 : err_field(err, ERR_NOT_NOW, "id", "id: the job has ended");
+	return drop_waiting(ctx, &n, err);
+}
+
+enum err_code notification_cancel(struct context *ctx, struct bytes id, struct notification *out,
+                                  struct err *err)
+{
+	struct job    job;
+	enum err_code rc;
+
+	if (notification_get(ctx, id, out, err) != ERR_NONE || drop_waiting(ctx, out, err) != ERR_NONE)
+		return err->code;
+	if (out->job.len == 0)
+		return ERR_NONE;
+	rc = job_get(ctx, out->job, &job, err);
+	if (rc == ERR_NOT_FOUND) /* nobody goes on with it */
+		return ERR_NONE;
+	return rc != ERR_NONE || job.state == JOB_CANCELLED ? rc : job_stop(ctx, &job, err);
+}
+
+const struct job_kind broadcast_job = {
+        .name = "broadcast", .can_cancel = true, .step = broadcast_step, .cancelled = broadcast_cancelled};
 
 /* ---- reading ---- */
 

@@ -10,7 +10,9 @@
  *     |  '--------+           +-------> failed         `errors` has the codes
  *     |   later   |           '-------> unconfirmed    Expo had no receipt within a day
  *     |           +-------------------> failed
- *     |           '-------------------> unknown        no answer: Expo may have it, so it is not sent again
+ *     |           +-------------------> unknown        no answer: Expo may have it, so it is not sent again
+ *     |           '-------------------> cancelled      by a person; what was being sent then, if Expo did not take it
+ *     +-------------------------------> cancelled      all that waited, at once
  *     +-------------------------------> skipped        the device or its user is not active any more
  *     '-------------------------------> expired        it could not be sent in time
  *
@@ -45,7 +47,8 @@ enum {
 	X(PUSH_UNKNOWN, "unknown")                                                                           \
 	X(PUSH_UNCONFIRMED, "unconfirmed")                                                                   \
 	X(PUSH_SKIPPED, "skipped")                                                                           \
-	X(PUSH_EXPIRED, "expired")
+	X(PUSH_EXPIRED, "expired")                                                                           \
+	X(PUSH_CANCELLED, "cancelled")
 
 enum push_state {
 #define X(id, name) id,
@@ -77,11 +80,12 @@ unsigned                 push_error_of(struct bytes code); /* the last: any othe
 
 struct notification {
 	struct bytes id, user, platform, job, caller, created_at, updated_at, ended_at;
-	struct bytes message;   /* members of a JSON object (2) */
-	int64_t      ttl_s;     /* of the message, for Expo; -1: not said */
-	int64_t      created_s; /* from these: what is left of it */
-	int64_t      expires_s; /* what was not sent by then is not sent */
-	bool         listed;    /* all its messages are queued */
+	struct bytes cancelled_at; /* no data: it was not */
+	struct bytes message;      /* members of a JSON object (2) */
+	int64_t      ttl_s;        /* of the message, for Expo; -1: not said */
+	int64_t      created_s;    /* from these: what is left of it */
+	int64_t      expires_s;    /* what was not sent by then is not sent */
+	bool         listed;       /* all its messages are queued */
 	int64_t      messages, counts[PUSH_STATE_COUNT];
 	struct item  errors;   /* code: number */
 	int64_t      disabled; /* tokens that were, because of it */
@@ -90,6 +94,9 @@ struct notification {
 
 /* Is nothing to come any more? */
 bool notification_ended(const struct notification *n);
+
+/* May its messages not be sent any more? */
+bool notification_is_over(const struct context *ctx, const struct notification *n);
 
 /* What is to be sent. */
 struct notification_message {
@@ -130,6 +137,12 @@ struct broadcast_started {
 /* ERR_NOT_NOW also if there is no index of devices by platform. */
 enum err_code broadcast_start(struct context *ctx, const struct broadcast *q, struct broadcast_started *out,
                               struct err *err);
+
+/* ---- cancelling ---- */
+
+/* Drops what waits, and ends the job of a broadcast. To be cancelled already changes nothing. ERR_NOT_NOW: nothing is left to send. */
+enum err_code notification_cancel(struct context *ctx, struct bytes id, struct notification *out,
+                                  struct err *err);
 
 /* ---- reading ---- */
 

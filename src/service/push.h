@@ -2,6 +2,9 @@
  * `gatehouse-push`; each is a batch: up to PUSH_BATCH_MAX messages of one notification (notification.h), which are sent in one
  * call. Batches, and not messages, are rows, so that what a call did fits into one commit.
  *
+ * There are two lanes: messages to one user, and broadcasts. A lane has shards of its own, and so workers of its own: a broadcast does
+ * not hold up a user's message.
+ *
  *   WAIT#<shard>     <when it is due>#<id>   recipients by user and device; tokens are read when it is sent
  *   SENDING#<shard>  <id>                    handed to the network by `owner`
  *   RECEIPT#<shard>  <when it is due>#<id>   tokens and ticket ids
@@ -12,7 +15,7 @@
  *     |           |            |             |
  *     v           v                          v
  *   WAIT ----> SENDING ---------------> RECEIPT ---> delivered, failed, unconfirmed
- *     ^           |   '---> WAIT, if Expo accepted nothing
+ *     ^           |   '---> WAIT, if Expo accepted nothing; dropped, if it was cancelled
  *     |           '-------> failed, unknown; DEAD
  *
  * What always holds
@@ -20,7 +23,7 @@
  *     of: it is unknown, and is never sent again.
  * (2) A shard has one sender per process, and a batch is taken and settled on the row as it was read. So of several processes
  *     one sends it.
- * (3) At most `queue_max` messages wait or are being sent. Past that a notification is refused, and nothing is done.
+ * (3) At most `queue_max` messages of a lane wait or are being sent. Past that a notification is refused, and nothing is done.
  * (4) A batch holds messages of one project, once Expo has told us that there are several.
  * (5) What a service knows of sending is here; it knows no network. server/push.h sends. */
 #ifndef SERVICE_PUSH_H
@@ -29,7 +32,7 @@
 #include "service/notification.h"
 
 enum {
-	PUSH_SHARDS = 4,
+	PUSH_LANE_SHARDS = 4,
 	PUSH_BATCH_MAX = 100, /* messages of a batch, and of a call */
 	PUSH_CALL_BATCHES_MAX = 16,
 	PUSH_QUEUE_MAX = 1000000, /* (3), unless set */
@@ -43,6 +46,11 @@ enum {
 	PUSH_PROJECTS_MAX = 16,   /* that one rejection splits a batch into */
 };
 
+enum push_lane { PUSH_LANE_USER, PUSH_LANE_BROADCAST, PUSH_LANES };
+
+/* Shards of all lanes: those of the first, then those of the second. */
+enum { PUSH_SHARDS = PUSH_LANES * PUSH_LANE_SHARDS };
+
 struct push_recipient {
 	struct bytes user, device; /* empty: the user was erased */
 	struct bytes token, ticket;
@@ -51,6 +59,7 @@ struct push_recipient {
 struct push_batch {
 	struct bytes           key, id, notification, project;
 	bool                   apart; /* in a call of its own: refused, or put off too often */
+	bool                   over;  /* of push_due: it may not be sent any more */
 	int64_t                tries, since_us, due_us, sent_s;
 	struct push_recipient *list;
 	uint32_t               count;
@@ -60,7 +69,7 @@ struct push_batch {
 struct push_batches {
 	struct push_batch *list;
 	uint32_t           count;
-	uint32_t           messages;
+	uint32_t           messages;  /* that are to be sent */
 	int64_t            next_us;   /* when the next one is due; 0: none waits */
 	int64_t            oldest_us; /* since when the first one waits; 0: none does */
 };
@@ -106,12 +115,14 @@ struct push_sender {
 enum err_code push_sweep(struct context *ctx, const struct push_sender *who, struct push_tally *out,
                          struct err *err);
 
-/* What a call may send now: due, of one project, and at most `room` messages. Tokens are filled in; a recipient without one is
- * not active any more. On a session that only reads. */
+/* What a call may send now: due, of one project, and at most `room` messages; of a batch that is larger, the first `room`. Tokens are
+ * filled in; a recipient without one is not active any more. And batches that nobody may send any more (cancelled, expired), whatever the
+ * room: they are among the list and not among its messages. On a session that only reads. */
 enum err_code push_due(struct context *ctx, uint32_t shard, uint32_t room, struct push_batches *out,
                        struct err *err);
 
-/* Takes them over: afterwards out->list has what is to be sent, with its notifications. May have fewer than were due. */
+/* Takes them over: afterwards out->list has what is to be sent, with its notifications. May have fewer than were due. What cannot be sent
+ * any more leaves the queue. */
 struct push_take {
 	const struct push_sender  *who;
 	const struct push_batches *due;

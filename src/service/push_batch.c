@@ -170,9 +170,33 @@ void push_commit_move(struct push_commit *c, struct notification *n, enum push_s
 {
 	if (n != NULL)
 		notification_move(n, from, to, count);
-	if (is_open(from) && !is_open(to))
-		c->left += count;
+	if (is_open(from) != is_open(to))
+		c->left += is_open(from) ? count : -count;
 	c->tally->states[to] += (uint64_t)count;
+}
+
+void push_commit_over(struct push_commit *c, struct notification *n, int64_t count)
+{
+	if (n != NULL && n->cancelled_at.len > 0) {
+		c->left += count;
+		c->tally->states[PUSH_CANCELLED] += (uint64_t)count;
+	} else {
+		push_commit_move(c, n, PUSH_QUEUED, PUSH_EXPIRED, count);
+	}
+}
+
+void batch_wait(struct push_commit *c, struct push_batch *b, int64_t due_us)
+{
+	for (uint32_t i = 0; i < b->count; i++)
+		b->list[i].token = (struct bytes){NULL, 0};
+	b->id = job_id_make(c->ctx);
+	b->due_us = due_us;
+	b->sent_s = 0;
+	batch_put(c->ctx,
+	          &(struct batch_place){.kind = KEY_WAIT,
+	                                .shard = c->shard,
+	                                .key = batch_due_key(c->ctx->arena, due_us, b->id)},
+	          b);
 }
 
 void push_commit_fail(struct push_commit *c, struct notification *n, enum push_state from, unsigned error)

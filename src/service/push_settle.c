@@ -27,21 +27,16 @@ static void part_add(struct part *p, const struct push_recipient *one)
 	p->b.list[p->b.count++] = *one;
 }
 
-/* A batch that comes back gets a new id: two halves cannot share one. */
-static void wait_put(struct push_commit *c, struct push_batch *b, int64_t due_us)
+/* Back into the queue, unless it was cancelled meanwhile. */
+static void wait_again(struct push_commit *c, struct notification *n, struct push_batch *b, int64_t due_us)
 {
+	bool cancelled = n != NULL && n->cancelled_at.len > 0;
+
 	if (b->count == 0)
 		return;
-	for (uint32_t i = 0; i < b->count; i++)
-		b->list[i].token = (struct bytes){NULL, 0};
-	b->id = job_id_make(c->ctx);
-	b->due_us = due_us;
-	b->sent_s = 0;
-	batch_put(c->ctx,
-	          &(struct batch_place){.kind = KEY_WAIT,
-	                                .shard = c->shard,
-	                                .key = batch_due_key(c->ctx->arena, due_us, b->id)},
-	          b);
+	push_commit_move(c, n, PUSH_SENDING, cancelled ? PUSH_CANCELLED : PUSH_QUEUED, b->count);
+	if (!cancelled)
+		batch_wait(c, b, due_us);
 }
 
 static void receipt_put(struct push_commit *c, struct push_batch *b)
@@ -79,9 +74,8 @@ static void settle_later(struct push_commit *c, struct notification *n, struct p
 {
 	int64_t due_us = c->ctx->now_us + back_off_us(b->tries++, wait_s);
 
-	push_commit_move(c, n, PUSH_SENDING, PUSH_QUEUED, b->count);
 	b->apart = b->apart || b->tries >= PUSH_TRIES_TOGETHER;
-	wait_put(c, b, due_us);
+	wait_again(c, n, b, due_us);
 }
 
 static bool project_has(const struct push_project *p, struct bytes token)
@@ -93,7 +87,8 @@ static bool project_has(const struct push_project *p, struct bytes token)
 }
 
 /* (4) By project; those of none stay together, apart from others. */
-static void settle_by_project(struct push_commit *c, const struct push_settle *q, const struct push_batch *b)
+static void settle_by_project(struct push_commit *c, const struct push_settle *q, struct notification *n,
+                              const struct push_batch *b)
 {
 	bool *taken = arena_zalloc(c->ctx->arena, b->count + 1);
 
@@ -111,7 +106,7 @@ static void settle_by_project(struct push_commit *c, const struct push_settle *q
 			group.b.apart = true;
 		else
 			group.b.project = q->projects[p].name;
-		wait_put(c, &group.b, c->ctx->now_us);
+		wait_again(c, n, &group.b, c->ctx->now_us);
 	}
 }
 
@@ -135,16 +130,15 @@ static void settle_refused(struct push_commit *c, const struct push_settle *q, s
 		push_commit_fail(c, n, PUSH_SENDING, push_error_of(q->code));
 		return;
 	}
-	push_commit_move(c, n, PUSH_SENDING, PUSH_QUEUED, b->count);
 	if (tells_project(q, b)) {
-		settle_by_project(c, q, b);
+		settle_by_project(c, q, n, b);
 		return;
 	}
 	for (uint32_t i = 0; i < b->count; i++)
 		part_add(&halves[!whole && i >= b->count / 2], &b->list[i]);
 	for (int i = 0; i < 2; i++) {
 		halves[i].b.apart = true;
-		wait_put(c, &halves[i].b, c->ctx->now_us);
+		wait_again(c, n, &halves[i].b, c->ctx->now_us);
 	}
 }
 
@@ -167,7 +161,6 @@ static void ticket_sort(struct push_commit *c, struct notification *n, const str
 		else
 			push_commit_move(c, n, PUSH_ACCEPTED, PUSH_UNCONFIRMED, 1);
 	} else if (error == PUSH_RATE_EXCEEDED) {
-		push_commit_move(c, n, PUSH_SENDING, PUSH_QUEUED, 1);
 		part_add(&out->again, p);
 	} else {
 		push_commit_fail(c, n, PUSH_SENDING, error);
@@ -186,7 +179,7 @@ static void settle_tickets(struct push_commit *c, struct notification *n, struct
 	s.accepted.b.sent_s = s.dead.b.sent_s =
 	        b->due_us / SECOND_US; /* when it was taken: the call came after that */
 	s.again.b.tries = b->tries + 1;
-	wait_put(c, &s.again.b, c->ctx->now_us + back_off_us(b->tries, 0));
+	wait_again(c, n, &s.again.b, c->ctx->now_us + back_off_us(b->tries, 0));
 	receipt_put(c, &s.accepted.b);
 	dead_put(c, &s.dead.b);
 }
