@@ -12,8 +12,7 @@
 #include "service/push_list.h"
 #include "service/user.h"
 
-enum { FEEDBACK_MAX = 100, FEEDBACK_ERROR_MAX = 64 };
-
+enum { FEEDBACK_MAX = 100, FEEDBACK_ERROR_MAX = 64, FEEDBACK_TOKEN_MAX = 16384 };
 /* ---- all of a platform ---- */
 
 struct broadcast_call {
@@ -145,7 +144,7 @@ static void read_device(struct fields *f, struct push_ref *out)
 
 static void read_feedback(struct v1_call *c, struct fields *f, struct push_feedback *out)
 {
-	struct bytes token = fields_text(f, "token", PUSH_TOKEN_BYTES_MAX);
+	struct bytes token = fields_text(f, "token", FEEDBACK_TOKEN_MAX);
 	struct bytes error = fields_text(f, "error", FEEDBACK_ERROR_MAX);
 
 	if (fields_has(f, "sentAt"))
@@ -154,10 +153,6 @@ static void read_feedback(struct v1_call *c, struct fields *f, struct push_feedb
 	if (fields_failed(f))
 		return;
 	out->kind = push_token_kind(token);
-	if (out->kind == PUSH_KINDS) {
-		fields_fail(f, "token", ERR_INVALID, "must be a token of Expo's, FCM's or APNs'");
-		return;
-	}
 	out->token = push_token_normal(c->ctx.arena, out->kind, token);
 	out->not_registered = says_not_registered(error);
 }

@@ -120,6 +120,26 @@ static void write_members(struct fields *f, struct json_writer *w)
 	rich_member(f, w);
 }
 
+static bool member_is(const struct fields *f, const char *name, const char *text)
+{
+	const struct json *v = json_get(f->object, bytes_of(name));
+
+	return v != NULL && v->type == JSON_STRING && (text == NULL || bytes_is(json_text(v), text));
+}
+
+/* Unless it says so: a message that is urgent, or that replaces its repeat on the phone, is sent again if there was no answer. */
+static bool read_on_unknown(struct v1_call *c, struct fields *f)
+{
+	static const char *const names[] = {"retry", "give_up", NULL};
+	int usual = atomic_load_explicit(&c->ctx.services->push_on_unknown, memory_order_relaxed);
+	int otherwise = usual == PUSH_ON_UNKNOWN_RETRY;
+
+	if (usual == PUSH_ON_UNKNOWN_AUTO && !fields_failed(f))
+		otherwise = member_is(f, "priority", "high") || member_is(f, "collapseId", NULL) ||
+		            member_is(f, "tag", NULL);
+	return fields_choice(f, "onUnknown", names, otherwise ? 0 : 1) == 0;
+}
+
 static void read_message(struct v1_call *c, struct fields *f, struct notification_message *out)
 {
 	struct json_writer w;
@@ -129,6 +149,7 @@ static void read_message(struct v1_call *c, struct fields *f, struct notificatio
 	json_writer_init(&w, &text);
 	json_begin_object(&w);
 	write_members(f, &w);
+	out->retries = read_on_unknown(c, f);
 	out->ttl_s = fields_i64_or(f, "ttl", 0, TTL_S_MAX, -1);
 	out->expiration_s = fields_i64_or(f, "expiration", 1, INT64_C(1) << 40, 0);
 	if (!fields_failed(f) && text.len == 1)
@@ -163,6 +184,7 @@ static void write_counts(struct json_writer *w, const struct notification *n)
 	json_end_object(w);
 	json_key(w, BYTES("errors"));
 	write_numbers(w, &n->errors);
+	json_member_i64(w, BYTES("resent"), n->resent);
 	json_member_i64(w, BYTES("disabled"), n->disabled);
 }
 
@@ -185,6 +207,10 @@ static void write_notification(struct json_writer *w, const struct notification 
 	json_member_text(w, BYTES("userId"), n->user);
 	json_member_text(w, BYTES("platform"), n->platform);
 	json_member_text(w, BYTES("jobId"), n->job);
+	json_member_i64(w, BYTES("devices"), n->devices);
+	json_key(w, BYTES("leftOut"));
+	write_numbers(w, &n->left_out);
+	json_member_text(w, BYTES("onUnknown"), n->retries ? BYTES("retry") : BYTES("give_up"));
 	json_member_i64(w, BYTES("messages"), n->messages);
 	write_counts(w, n);
 	json_member_text(w, BYTES("caller"), n->caller);

@@ -80,12 +80,14 @@ static void wake(void *ctx)
 void push_put(struct push *p, struct push_target *target)
 {
 	int64_t queue_max = target == NULL ? 0 : target->queue_max, rate = target == NULL ? 0 : target->rate;
+	int     on_unknown = target == NULL ? PUSH_ON_UNKNOWN_AUTO : (int)target->on_unknown;
 	bool    on = target != NULL;
 
 	push_gate_put(&p->gate, target);
 	if (on)
 		atomic_store(&p->services->push_queue_max, queue_max);
 	atomic_store(&p->services->push_rate, rate);
+	atomic_store(&p->services->push_on_unknown, on_unknown);
 	atomic_store(&p->on, on);
 	wake(p);
 }
@@ -159,6 +161,7 @@ static void tally_add(struct push_numbers *n, const struct push_tally *t)
 	for (int i = 0; i < PUSH_ERROR_COUNT; i++)
 		metric_add(&n->errors[i], t->errors[i]);
 	metric_add(&n->disabled, t->disabled);
+	metric_add(&n->resent, t->resent);
 }
 
 static bool call_waits(const struct shard *s, enum commit what)
@@ -210,12 +213,12 @@ static bool sweep_some(struct shard *s)
 	if (call_waits(s, COMMIT_SWEEP))
 		return false;
 	calling_init(&c, s);
-	more = call_run(&c, COMMIT_SWEEP) == ERR_NONE && c.tally.states[PUSH_UNKNOWN] > 0;
+	more = call_run(&c, COMMIT_SWEEP) == ERR_NONE && c.tally.states[PUSH_UNKNOWN] + c.tally.resent > 0;
 	if (more)
-		log_warn("%llu push messages were being sent when the server ended: it is unknown whether "
-		         "they "
-		         "arrived, and they are not sent again",
-		         (unsigned long long)c.tally.states[PUSH_UNKNOWN]);
+		log_warn(
+		        "push messages were being sent when the server ended, and it is unknown whether they "
+		        "arrived: %llu are sent again, %llu are not",
+		        (unsigned long long)c.tally.resent, (unsigned long long)c.tally.states[PUSH_UNKNOWN]);
 	own_call_release(&c.own);
 	return more;
 }

@@ -30,6 +30,8 @@ enum {
 struct push_target {
 	struct expo *expo;
 	int64_t      rate, queue_max;
+
+	enum push_on_unknown on_unknown;
 };
 
 void push_target_close(struct push_target *t); /* NULL is fine */

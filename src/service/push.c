@@ -173,8 +173,9 @@ static enum err_code token_read(struct context *ctx, struct push_recipient *p, s
 		return ERR_NONE;
 	if (rc != ERR_NONE || user_is_active(ctx, p->user, &active, err) != ERR_NONE)
 		return err->code;
-	return active && d.active && push_token_sendable(d.tokens[PUSH_EXPO]) ? token_claim(ctx, p, &d, err)
-	                                                                      : ERR_NONE;
+	return active && d.active && push_token_is(PUSH_EXPO, d.tokens[PUSH_EXPO])
+	               ? token_claim(ctx, p, &d, err)
+	               : ERR_NONE;
 }
 
 /* Rows that others wrote may repeat a token: it gets one message. */
@@ -367,49 +368,6 @@ enum err_code push_recheck(struct context *ctx, struct push_batches *taken, stru
 		if (tokens_read(ctx, &taken->list[i], err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
-}
-
-/* ---- what is left of calls ---- */
-
-/* (1), (2): ours, one of a process that is gone, or one that took longer than any call does. */
-static bool is_lost(const struct context *ctx, const struct push_sender *who, const struct item *row)
-{
-	return ctx->table->alone || bytes_equal(row_text(row, "owner"), who->owner) ||
-	       row_i64(row, "due", 0) + (int64_t)PUSH_LEASE_S * 1000000 <= ctx->now_us;
-}
-
-static enum err_code lose_one(struct push_commit *c, const struct item *row, struct err *err)
-{
-	struct batch_place   at = {.kind = KEY_SENDING, .shard = c->shard, .key = row_text(row, "SK")};
-	struct push_batch    b;
-	struct notification *n;
-	bool                 found;
-
-	if (batch_look(c->ctx, &at, &b, &found, err) != ERR_NONE)
-		return err->code;
-	if (!found)
-		return ERR_NONE;
-	if (push_commit_note(c, b.notification, &n, err) != ERR_NONE)
-		return err->code;
-	batch_delete(c->ctx, &at);
-	push_commit_move(c, n, PUSH_SENDING, PUSH_UNKNOWN, b.count);
-	return ERR_NONE;
-}
-
-enum err_code push_sweep(struct context *ctx, const struct push_sender *who, struct push_tally *out,
-                         struct err *err)
-{
-	struct batch_rows  rows;
-	struct push_commit c;
-
-	push_commit_begin(&c, ctx, who->shard, out);
-	if (batch_rows(ctx, &(struct batch_place){.kind = KEY_SENDING, .shard = who->shard},
-	               PUSH_CALL_BATCHES_MAX, &rows, err) != ERR_NONE)
-		return err->code;
-	for (uint32_t i = 0; i < rows.count && push_commit_room(&c, 2); i++)
-		if (is_lost(ctx, who, &rows.items[i]) && lose_one(&c, &rows.items[i], err) != ERR_NONE)
-			return err->code;
-	return push_commit_end(&c, err);
 }
 
 /* ---- dead tokens ---- */

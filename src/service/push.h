@@ -20,7 +20,7 @@
  *
  * What always holds
  * (1) A batch is SENDING, durably, before anything of it is sent. Whatever is found there later got no answer that we know
- *     of: it is unknown, and is never sent again.
+ *     of: it is unknown, and is sent again only if its notification asks for that, and at most PUSH_RESENDS_MAX times.
  * (2) A shard has one sender per process, and a batch is taken and settled on the row as it was read. So of several processes
  *     one sends it.
  * (3) At most `queue_max` messages of a lane wait or are being sent. Past that a notification is refused, and nothing is done.
@@ -39,6 +39,7 @@ enum {
 	PUSH_LEASE_S = 90,   /* how long another process may be sending a batch; a call takes at most 60 s */
 	PUSH_BACK_OFF_S = 1, /* doubled with each try, up to … */
 	PUSH_BACK_OFF_S_MAX = 300,
+	PUSH_RESENDS_MAX = 8,     /* of a message that got no answer; so often may a phone show it twice */
 	PUSH_TRIES_TOGETHER = 4,  /* then a batch is in a call of its own: it may be what Expo fails at */
 	PUSH_RECEIPT_S = 15 * 60, /* after it was sent; and again, if it was not ready */
 	PUSH_RECEIPT_S_MAX = 24 * 3600,
@@ -61,6 +62,7 @@ struct push_batch {
 	bool                   apart; /* in a call of its own: refused, or put off too often */
 	bool                   over;  /* of push_due: it may not be sent any more */
 	int64_t                tries, since_us, due_us, sent_s;
+	int64_t                unanswered; /* tries that got no answer */
 	struct push_recipient *list;
 	uint32_t               count;
 	struct notification    n; /* if it was taken: its message, and since when it waits */
@@ -78,7 +80,7 @@ struct push_batches {
 struct push_tally {
 	uint64_t states[PUSH_STATE_COUNT]; /* messages that came into that state */
 	uint64_t errors[PUSH_ERROR_COUNT];
-	uint64_t disabled;
+	uint64_t disabled, resent;
 };
 
 enum push_end { PUSH_TICKETS, PUSH_LATER, PUSH_REFUSED, PUSH_LOST, PUSH_END_COUNT };
@@ -87,9 +89,9 @@ extern const char *const push_end_names[PUSH_END_COUNT];
 /* For the metrics: since the server started. Any thread. */
 struct push_numbers {
 	struct metric_counter states[PUSH_STATE_COUNT], errors[PUSH_ERROR_COUNT], calls[PUSH_END_COUNT];
-	struct metric_counter disabled, receipts;     /* receipts: asked for */
-	_Atomic int64_t       queued;                 /* messages that wait or are being sent */
-	_Atomic int64_t       oldest_us[PUSH_SHARDS]; /* since when the oldest one waits; 0: none does */
+	struct metric_counter disabled, resent, receipts; /* receipts: asked for */
+	_Atomic int64_t       queued;                     /* messages that wait or are being sent */
+	_Atomic int64_t       oldest_us[PUSH_SHARDS];     /* since when the oldest one waits; 0: none does */
 };
 
 /* ---- the sender, as services see it: services.h has one ---- */
@@ -111,7 +113,7 @@ struct push_sender {
 	struct bytes owner; /* of this process, random */
 };
 
-/* (1) What is left of calls that nobody waits for any more. out->states[PUSH_UNKNOWN] is 0: nothing was left. */
+/* (1) What is left of calls that nobody waits for any more. out->states[PUSH_UNKNOWN] and out->resent are 0: nothing was left. */
 enum err_code push_sweep(struct context *ctx, const struct push_sender *who, struct push_tally *out,
                          struct err *err);
 

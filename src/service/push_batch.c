@@ -60,6 +60,7 @@ struct push_batch batch_of(struct arena *a, const struct item *row)
 	                         .project = row_text(row, "project"),
 	                         .apart = apart != NULL,
 	                         .tries = row_i64(row, "tries", 0),
+	                         .unanswered = row_i64(row, "unanswered", 0),
 	                         .since_us = row_i64(row, "since", 0),
 	                         .due_us = row_i64(row, "due", 0),
 	                         .sent_s = row_i64(row, "sentAt", 0)};
@@ -87,6 +88,8 @@ void batch_put(struct context *ctx, const struct batch_place *at, const struct p
 	if (at->owner.len > 0)
 		row_set_text(&row, "owner", at->owner);
 	row_set_i64(&row, "tries", b->tries);
+	if (b->unanswered > 0)
+		row_set_i64(&row, "unanswered", b->unanswered);
 	row_set_i64(&row, "since", b->since_us);
 	row_set_i64(&row, "due", b->due_us);
 	if (b->sent_s > 0)
