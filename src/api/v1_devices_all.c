@@ -89,6 +89,7 @@ enum err_code push_broadcast_run(struct v1_call *c, struct err *err)
 {
 	struct broadcast_call *b = c->request;
 
+	b->q.judged = true;
 	return push_devices_broadcast(&c->ctx, &b->q, &b->page, err);
 }
 
