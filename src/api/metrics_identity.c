@@ -223,6 +223,10 @@ static void write_push_messages(struct buf *out, const struct push_numbers *n, i
 	                  "Receipts that Expo was asked for.");
 	exposition_sample(out, "gatehouse_push_receipts_total", (struct labels){NULL, 0},
 	                  (double)metric_value(&n->receipts));
+	exposition_family(out, "gatehouse_push_resent_total", "counter",
+	                  "Push messages that were queued again because their call got no answer.");
+	exposition_sample(out, "gatehouse_push_resent_total", (struct labels){NULL, 0},
+	                  (double)metric_value(&n->resent));
 	exposition_family(out, "gatehouse_push_disabled_total", "counter",
 	                  "Push tokens that were disabled because Expo said that they are dead.");
 	exposition_sample(out, "gatehouse_push_disabled_total", (struct labels){NULL, 0},

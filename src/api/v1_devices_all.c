@@ -12,8 +12,7 @@
 #include "service/push_list.h"
 #include "service/user.h"
 
-enum { FEEDBACK_MAX = 100, FEEDBACK_ERROR_MAX = 64 };
-
+enum { FEEDBACK_MAX = 100, FEEDBACK_ERROR_MAX = 64, FEEDBACK_TOKEN_MAX = 16384 };
 /* ---- all of a platform ---- */
 
 struct broadcast_call {
@@ -90,6 +89,7 @@ enum err_code push_broadcast_run(struct v1_call *c, struct err *err)
 {
 	struct broadcast_call *b = c->request;
 
+	b->q.judged = true;
 	return push_devices_broadcast(&c->ctx, &b->q, &b->page, err);
 }
 
@@ -145,7 +145,7 @@ static void read_device(struct fields *f, struct push_ref *out)
 
 static void read_feedback(struct v1_call *c, struct fields *f, struct push_feedback *out)
 {
-	struct bytes token = fields_text(f, "token", PUSH_TOKEN_BYTES_MAX);
+	struct bytes token = fields_text(f, "token", FEEDBACK_TOKEN_MAX);
 	struct bytes error = fields_text(f, "error", FEEDBACK_ERROR_MAX);
 
 	if (fields_has(f, "sentAt"))
@@ -154,10 +154,6 @@ static void read_feedback(struct v1_call *c, struct fields *f, struct push_feedb
 	if (fields_failed(f))
 		return;
 	out->kind = push_token_kind(token);
-	if (out->kind == PUSH_KINDS) {
-		fields_fail(f, "token", ERR_INVALID, "must be a token of Expo's, FCM's or APNs'");
-		return;
-	}
 	out->token = push_token_normal(c->ctx.arena, out->kind, token);
 	out->not_registered = says_not_registered(error);
 }

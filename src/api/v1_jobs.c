@@ -10,6 +10,7 @@
 #include "service/adopt.h"
 #include "service/cursor.h"
 #include "service/erase.h"
+#include "service/push.h"
 #include "service/row.h"
 
 enum { JOBS_PAGE_DEFAULT = 100 };
@@ -161,14 +162,22 @@ void job_cancel_encode(struct v1_call *c, struct json_writer *w)
 	job_encode(c, w);
 }
 
-void job_cancel_committed(struct v1_call *c)
+void v1_job_cancelled(struct v1_call *c, struct bytes kind)
 {
 	const struct jobs_settings *jobs = &c->ctx.services->jobs;
-	const struct job_call      *j = c->request;
 
-	for (unsigned i = 0; i < jobs->kind_count && j->changed; i++)
-		if (bytes_is(j->r.kind, jobs->kinds[i]->name))
+	for (unsigned i = 0; i < jobs->kind_count; i++)
+		if (bytes_is(kind, jobs->kinds[i]->name))
 			metric_add(&jobs->counts[i].ended[JOB_CANCELLED], 1);
+	push_wake(c->ctx.services); /* of a broadcast: what waited is removed */
+}
+
+void job_cancel_committed(struct v1_call *c)
+{
+	const struct job_call *j = c->request;
+
+	if (j->changed)
+		v1_job_cancelled(c, j->r.kind);
 }
 
 enum err_code job_resume_decode(struct v1_call *c, struct err *err)

@@ -1,6 +1,7 @@
 /* Push messages:
  *   POST /v1/users/{id}/notify
- *   POST /v1/notifications, a broadcast; GET /v1/notifications, GET /v1/notifications/{id} */
+ *   POST /v1/notifications, a broadcast; GET /v1/notifications, GET /v1/notifications/{id}
+ *   POST /v1/notifications/{id}/cancel */
 #include "api/v1_jobs.h"
 #include "api/v1_routes.h"
 #include "api/v1_users.h"
@@ -119,6 +120,26 @@ static void write_members(struct fields *f, struct json_writer *w)
 	rich_member(f, w);
 }
 
+static bool member_is(const struct fields *f, const char *name, const char *text)
+{
+	const struct json *v = json_get(f->object, bytes_of(name));
+
+	return v != NULL && v->type == JSON_STRING && (text == NULL || bytes_is(json_text(v), text));
+}
+
+/* Unless it says so: a message that is urgent, or that replaces its repeat on the phone, is sent again if there was no answer. */
+static bool read_on_unknown(struct v1_call *c, struct fields *f)
+{
+	static const char *const names[] = {"retry", "give_up", NULL};
+	int usual = atomic_load_explicit(&c->ctx.services->push_on_unknown, memory_order_relaxed);
+	int otherwise = usual == PUSH_ON_UNKNOWN_RETRY;
+
+	if (usual == PUSH_ON_UNKNOWN_AUTO && !fields_failed(f))
+		otherwise = member_is(f, "priority", "high") || member_is(f, "collapseId", NULL) ||
+		            member_is(f, "tag", NULL);
+	return fields_choice(f, "onUnknown", names, otherwise ? 0 : 1) == 0;
+}
+
 static void read_message(struct v1_call *c, struct fields *f, struct notification_message *out)
 {
 	struct json_writer w;
@@ -128,6 +149,7 @@ static void read_message(struct v1_call *c, struct fields *f, struct notificatio
 	json_writer_init(&w, &text);
 	json_begin_object(&w);
 	write_members(f, &w);
+	out->retries = read_on_unknown(c, f);
 	out->ttl_s = fields_i64_or(f, "ttl", 0, TTL_S_MAX, -1);
 	out->expiration_s = fields_i64_or(f, "expiration", 1, INT64_C(1) << 40, 0);
 	if (!fields_failed(f) && text.len == 1)
@@ -162,27 +184,39 @@ static void write_counts(struct json_writer *w, const struct notification *n)
 	json_end_object(w);
 	json_key(w, BYTES("errors"));
 	write_numbers(w, &n->errors);
+	json_member_i64(w, BYTES("resent"), n->resent);
 	json_member_i64(w, BYTES("disabled"), n->disabled);
+}
+
+static struct bytes state_of(const struct notification *n, const struct job *job)
+{
+	bool stopped = job != NULL && (job->state == JOB_FAILED || job->state == JOB_CANCELLED);
+
+	if (n->cancelled_at.len > 0)
+		return BYTES("cancelled");
+	return stopped ? bytes_of(job_state_names[job->state])
+	               : bytes_of(notification_ended(n) ? "done" : "running");
 }
 
 /* `job`: of a broadcast that has not seen all devices yet; NULL: there is none, or it has just begun. */
 static void write_notification(struct json_writer *w, const struct notification *n, const struct job *job)
 {
-	bool stopped = job != NULL && (job->state == JOB_FAILED || job->state == JOB_CANCELLED);
-
 	json_begin_object(w);
 	json_member_text(w, BYTES("id"), n->id);
-	json_member_text(w, BYTES("state"),
-	                 stopped ? bytes_of(job_state_names[job->state])
-	                         : bytes_of(notification_ended(n) ? "done" : "running"));
+	json_member_text(w, BYTES("state"), state_of(n, job));
 	json_member_text(w, BYTES("userId"), n->user);
 	json_member_text(w, BYTES("platform"), n->platform);
 	json_member_text(w, BYTES("jobId"), n->job);
+	json_member_i64(w, BYTES("devices"), n->devices);
+	json_key(w, BYTES("leftOut"));
+	write_numbers(w, &n->left_out);
+	json_member_text(w, BYTES("onUnknown"), n->retries ? BYTES("retry") : BYTES("give_up"));
 	json_member_i64(w, BYTES("messages"), n->messages);
 	write_counts(w, n);
 	json_member_text(w, BYTES("caller"), n->caller);
 	json_member_text(w, BYTES("createdAt"), n->created_at);
 	json_member_text(w, BYTES("updatedAt"), n->updated_at);
+	json_member_text(w, BYTES("cancelledAt"), n->cancelled_at);
 	json_member_text(w, BYTES("endedAt"), n->ended_at);
 	json_end_object(w);
 }
@@ -317,6 +351,7 @@ struct get_call {
 	struct bytes        id;
 	struct notification r;
 	struct job          job; /* of a broadcast; its id is empty: there is none */
+	bool                changed;
 };
 
 enum err_code notification_get_decode(struct v1_call *c, struct err *err)
@@ -365,6 +400,44 @@ void notification_get_encode(struct v1_call *c, struct json_writer *w)
 
 	write_notification(w, &g->r, g->job.id.len > 0 ? &g->job : NULL);
 }
+
+/* ---- cancelling ---- */
+
+enum err_code notification_cancel_decode(struct v1_call *c, struct err *err)
+{
+	return notification_get_decode(c, err);
+}
+
+enum err_code notification_cancel_run(struct v1_call *c, struct err *err)
+{
+	struct get_call *g = c->request;
+	uint32_t         before = c->ctx.changes.count;
+
+	if (notification_get(&c->ctx, g->id, &g->r, err) != ERR_NONE)
+		return err->code;
+	if (is_hidden(c, &g->r))
+		return notification_unknown(err);
+	if (notification_cancel(&c->ctx, g->id, &g->r, err) != ERR_NONE)
+		return err->code;
+	g->changed = c->ctx.changes.count > before;
+	return ERR_NONE;
+}
+
+void notification_cancel_committed(struct v1_call *c)
+{
+	const struct get_call *g = c->request;
+
+	if (g->changed && g->r.job.len > 0)
+		v1_job_cancelled(c, bytes_of(broadcast_job.name));
+	push_wake(c->ctx.services);
+}
+
+void notification_cancel_encode(struct v1_call *c, struct json_writer *w)
+{
+	write_notification(w, &((const struct get_call *)c->request)->r, NULL);
+}
+
+/* ---- all of them ---- */
 
 struct list_call {
 	struct notifications_search q;

@@ -146,6 +146,8 @@ static const struct v1_route routes[] = {
          FUNCTIONS(notification_list), NULL, NULL},
         {HTTP_GET, "/v1/notifications/{id}", READ, "GetNotification", NO_BODY, "", v1_name_notification,
          FUNCTIONS(notification_get), NULL, NULL},
+        {HTTP_POST, "/v1/notifications/{id}/cancel", ADMINISTER, "CancelNotification", NO_BODY, "",
+         v1_name_notification, FUNCTIONS(notification_cancel), notification_cancel_committed, NULL},
         {HTTP_GET, "/v1/jobs", READ, "ListJobs", NO_BODY, "kind state limit cursor", NULL,
          FUNCTIONS(job_list), NULL, NULL},
         {HTTP_GET, "/v1/jobs/{id}", READ, "GetJob", NO_BODY, "", v1_name_job, FUNCTIONS(job_get), NULL, NULL},

@@ -14,6 +14,8 @@ struct plan_options {
 	bool              json, help;
 };
 
+#define NOT_SAID UINT64_MAX
+
 enum { USERS_MAX = 1000 * 1000 * 1000, PER_LOGIN_MAX = 1000 };
 
 #define NUMBER(name, member, low, high, text)                                                                \
@@ -316,7 +318,7 @@ static enum err_code make(const struct plan_options *o, const struct plan_prices
 
 	if (o->in.users == 0)
 		return err_set(err, ERR_INVALID, "--users: missing: how many accounts? (see --help)");
-	if (o->in.logins_per_day == 0)
+	if (o->in.logins_per_day == NOT_SAID)
 		return err_set(err, ERR_INVALID,
 		               "--logins-per-day: missing: how many sign-ins succeed per day? (see --help)");
 	if (o->in.kms_rotations > 0 && !o->in.kms)
@@ -337,7 +339,8 @@ static enum err_code make(const struct plan_options *o, const struct plan_prices
 
 static int plan(int argc, char **argv)
 {
-	struct plan_options o = {.in = {.failed_percent = 10,
+	struct plan_options o = {.in = {.logins_per_day = NOT_SAID,
+	                                .failed_percent = 10,
 	                                .peak_factor = 10,
 	                                .utilisation_percent = 70,
 	                                .processes = 1,

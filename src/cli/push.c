@@ -9,7 +9,7 @@ enum { PAGE = 100 };
 
 struct push_cli_options {
 	struct remote_options remote; /* first */
-	const char           *title, *body, *data, *priority, *platform;
+	const char           *title, *body, *data, *priority, *platform, *on_unknown;
 	uint64_t              limit, ttl;
 	bool                  all;
 };
@@ -54,6 +54,7 @@ static enum err_code run_send(struct remote *r, struct err *err)
 	text_member(&w, "body", o->body);
 	text_member(&w, "priority", o->priority);
 	text_member(&w, "platform", o->platform);
+	text_member(&w, "onUnknown", o->on_unknown);
 	if (o->ttl > 0)
 		json_member_i64(&w, BYTES("ttl"), (int64_t)o->ttl);
 	if (o->data != NULL) {
@@ -73,6 +74,11 @@ static enum err_code run_show(struct remote *r, struct err *err)
 	return remote_simple(r, "GET", NOTIFICATIONS "/%", err);
 }
 
+static enum err_code run_cancel(struct remote *r, struct err *err)
+{
+	return remote_simple(r, "POST", NOTIFICATIONS "/%/cancel", err);
+}
+
 static enum err_code run_list(struct remote *r, struct err *err)
 {
 	struct show_table  table = {.columns = {"id", "state", "messages", "counts.accepted",
@@ -88,18 +94,20 @@ static enum err_code run_list(struct remote *r, struct err *err)
 
 /* ---- the table ---- */
 
-enum { SEND, SHOW, LIST, WORDS };
+enum { SEND, SHOW, LIST, CANCEL, WORDS };
 
 static const struct command_word words[WORDS] = {
         [SEND] = {"send", "[USER]", "send a message to a user's devices, a platform or all"},
         [SHOW] = {"show", "ID", "show what became of a notification"},
         [LIST] = {"list", NULL, "list notifications, the newest first"},
+        [CANCEL] = {"cancel", "ID", "drop what still waits of a notification"},
 };
 
 static const struct remote_word functions[WORDS] = {
         [SEND] = {run_send, 0, 1},
         [SHOW] = {run_show, 1, 1},
         [LIST] = {run_list, 0, 0},
+        [CANCEL] = {run_cancel, 1, 1},
 };
 
 #define AT(member) offsetof(struct push_cli_options, member)
@@ -111,6 +119,8 @@ static const struct option_spec options[] = {
         {"--data", OPTION_TEXT, "JSON", "send: an object for the app", AT(data), 0, 0},
         {"--priority", OPTION_TEXT, "NAME", "send: default, normal or high", AT(priority), 0, 0},
         {"--ttl", OPTION_NUMBER, "SECONDS", "send: how long it is worth delivering", AT(ttl), 1, 2419200},
+        {"--on-unknown", OPTION_TEXT, "NAME", "send: if there is no answer: retry or give_up", AT(on_unknown),
+         0, 0},
         {"--platform", OPTION_TEXT, "NAME", "send: to all devices of ios or android", AT(platform), 0, 0},
         {"--all", OPTION_FLAG, NULL, "send: to all devices", AT(all), 0, 0},
         {"--limit", OPTION_NUMBER, "N", "list: at most so many (default: all)", AT(limit), 1, INT64_MAX},
@@ -125,7 +135,7 @@ static int run(int argc, char **argv)
 
 const struct command command_push = {
         .name = "push",
-        .help = "push messages through a running server: send, show, list",
+        .help = "push messages through a running server: send, show, list, cancel",
         .about = "Sends push messages to registered devices through a running server, and shows what became "
                  "of them.",
         .words = words,

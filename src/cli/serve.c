@@ -118,8 +118,10 @@ static const struct option_spec options[] = {
          "ms (default: 1000)",
          AT(o.denied_ms), 0, 60000},
         {"--create-tables", OPTION_TEXT, "MODE",
-         "with --engine dynamodb: `on-demand`, when first written to, or `never`: a start without them is "
-         "refused (default: on-demand)",
+         "`on-demand`: when Gatehouse first writes to them; `now`: at the start, for code that uses them "
+         "over "
+         "the DynamoDB API; with --engine dynamodb also `never`: a start without them is refused (default: "
+         "on-demand)",
          AT(o.create_tables), 0, 0},
         {"--region", OPTION_TEXT, "NAME", "region that ARNs use and signatures must be for (default: local)",
          AT(o.region), 0, 0},

@@ -3,7 +3,8 @@
  *   push:
  *     access_token_file: expo.token     # if the project demands one; one line
  *     rate: 600                         # messages per second
- *     queue: 1000000                    # messages that may wait; past it a notification is refused
+ *     queue: 1000000                    # messages that may wait, of broadcasts and of others; past it a notification is refused
+ *     on_unknown: give_up               # of messages whose call got no answer, unless they say so: retry or give_up
  *     timeout: 30                       # seconds that a call may take; then it is unknown what became of it
  *     url: https://exp.host             # Expo's unless set
  *     ca_file: private-ca.pem           # the system's unless set
@@ -40,10 +41,11 @@ static void open_expo(struct fields *f, const struct expo_options *o, struct exp
 
 static void push_read(const struct identity_reading *r, struct fields *file, void **out)
 {
-	const struct json  *section = fields_object(file, "push", 16);
-	struct expo_options o = {.calls_max = PUSH_SHARDS, .clock = r->clock};
-	struct push_target  made = {0};
-	struct fields       f;
+	const struct json       *section = fields_object(file, "push", 16);
+	struct expo_options      o = {.calls_max = PUSH_SHARDS, .clock = r->clock};
+	struct push_target       made = {0};
+	struct fields            f;
+	static const char *const on_unknown[] = {"auto", "retry", "give_up", NULL};
 
 	if (section == NULL)
 		return;
@@ -54,6 +56,7 @@ static void push_read(const struct identity_reading *r, struct fields *file, voi
 	o.allow_private = fields_bool_or(&f, "allow_private", false);
 	made.rate = fields_i64_or(&f, "rate", 1, PUSH_RATE_MAX, PUSH_RATE);
 	o.call_s = fields_i64_or(&f, "timeout", 1, EXPO_CALL_S_MAX, EXPO_CALL_S);
+	made.on_unknown = (enum push_on_unknown)fields_choice(&f, "on_unknown", on_unknown, 0);
 	made.queue_max = fields_i64_or(&f, "queue", PUSH_QUEUE_MIN, PUSH_QUEUE_HIGH, PUSH_QUEUE_MAX);
 	if (o.ca_file != NULL)
 		identity_file(r, &f, "ca_file", o.ca_file, CA_BYTES_MAX);

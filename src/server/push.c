@@ -79,12 +79,15 @@ static void wake(void *ctx)
 
 void push_put(struct push *p, struct push_target *target)
 {
-	int64_t queue_max = target == NULL ? 0 : target->queue_max;
+	int64_t queue_max = target == NULL ? 0 : target->queue_max, rate = target == NULL ? 0 : target->rate;
+	int     on_unknown = target == NULL ? PUSH_ON_UNKNOWN_AUTO : (int)target->on_unknown;
 	bool    on = target != NULL;
 
 	push_gate_put(&p->gate, target);
 	if (on)
 		atomic_store(&p->services->push_queue_max, queue_max);
+	atomic_store(&p->services->push_rate, rate);
+	atomic_store(&p->services->push_on_unknown, on_unknown);
 	atomic_store(&p->on, on);
 	wake(p);
 }
@@ -158,6 +161,7 @@ static void tally_add(struct push_numbers *n, const struct push_tally *t)
 	for (int i = 0; i < PUSH_ERROR_COUNT; i++)
 		metric_add(&n->errors[i], t->errors[i]);
 	metric_add(&n->disabled, t->disabled);
+	metric_add(&n->resent, t->resent);
 }
 
 static bool call_waits(const struct shard *s, enum commit what)
@@ -209,12 +213,12 @@ static bool sweep_some(struct shard *s)
 	if (call_waits(s, COMMIT_SWEEP))
 		return false;
 	calling_init(&c, s);
-	more = call_run(&c, COMMIT_SWEEP) == ERR_NONE && c.tally.states[PUSH_UNKNOWN] > 0;
+	more = call_run(&c, COMMIT_SWEEP) == ERR_NONE && c.tally.states[PUSH_UNKNOWN] + c.tally.resent > 0;
 	if (more)
-		log_warn("%llu push messages were being sent when the server ended: it is unknown whether "
-		         "they "
-		         "arrived, and they are not sent again",
-		         (unsigned long long)c.tally.states[PUSH_UNKNOWN]);
+		log_warn(
+		        "push messages were being sent when the server ended, and it is unknown whether they "
+		        "arrived: %llu are sent again, %llu are not",
+		        (unsigned long long)c.tally.resent, (unsigned long long)c.tally.states[PUSH_UNKNOWN]);
 	own_call_release(&c.own);
 	return more;
 }
@@ -350,46 +354,65 @@ static void log_answer(const struct expo_answer *a)
 	                                  : "it is unknown whether these messages arrived");
 }
 
-static void call_expo(struct calling *c, struct push_route *route)
+/* How it ended, for the gate. */
+static struct push_left call_expo(struct calling *c, const struct push_route *route)
 {
-	struct push       *p = c->s->p;
 	struct expo_answer answer = send(c, route->target->expo);
 
 	log_answer(&answer);
 	c->settle = settle_of(c, &answer);
-	metric_add(&p->numbers.calls[c->settle.end], 1);
-	push_gate_note(&p->gate, answer.end == EXPO_LATER || answer.end == EXPO_UNKNOWN, answer.wait_s);
-	settle_all(c);
+	metric_add(&c->s->p->numbers.calls[c->settle.end], 1);
+	return (struct push_left){.called = true,
+	                          .later = answer.end == EXPO_LATER || answer.end == EXPO_UNKNOWN,
+	                          .asked_s = answer.wait_s};
 }
 
-static bool find_due(struct calling *c)
+static bool find_due(struct calling *c, uint32_t room)
 {
 	struct err err;
 	bool       good;
 
 	own_call_read(&c->own);
-	good = push_due(&c->own.ctx, c->s->who.shard, PUSH_BATCH_MAX, &c->due, &err) == ERR_NONE;
+	good = push_due(&c->own.ctx, c->s->who.shard, room, &c->due, &err) == ERR_NONE;
 	own_call_read_end(&c->own);
 	atomic_store_explicit(&c->s->p->numbers.oldest_us[c->s->who.shard], good ? c->due.oldest_us : 0,
 	                      memory_order_relaxed);
 	return good && c->due.count > 0;
 }
 
-/* What is due, once it may be sent. What was read before a wait is read again: a token may have moved to somebody else. */
-static bool await_due(struct calling *c, const struct push_route *route)
+/* A broadcast's calls are as large as they may be; a user's message waits for no more than itself. */
+static struct push_ask ask_of(const struct calling *c, const struct push_route *route)
 {
-	struct push_gate *gate = &c->s->p->gate;
-	bool              waited;
+	enum push_lane lane = c->s->who.shard / PUSH_LANE_SHARDS;
 
-	if (push_gate_is_later(gate) || !find_due(c) || !push_gate_permits_take(gate, route, &waited))
-		return false;
-	if (!waited || (!push_gate_is_later(gate) && find_due(c)))
-		return true;
-	push_gate_permits_return(gate, PUSH_BATCH_MAX);
-	return false;
+	return (struct push_ask){route, lane, lane == PUSH_LANE_USER ? c->due.messages : PUSH_BATCH_MAX};
 }
 
-/* One call; false: nothing is due, or nothing may be sent now. */
+/* Once it may be sent. What was read before a wait is read again: a token may have moved to somebody else. */
+static bool send_due(struct calling *c, const struct push_route *route)
+{
+	struct push_gate *gate = &c->s->p->gate;
+	struct push_ask   ask = ask_of(c, route);
+	struct push_left  left = {0};
+	struct push_pass  pass;
+	bool              more;
+
+	if (!push_gate_enter(gate, &ask, &pass))
+		return false;
+	more = (!pass.waited && pass.messages >= c->due.messages) || find_due(c, pass.messages);
+	more = more && call_run(c, COMMIT_TAKE) == ERR_NONE;
+	if (more && c->taken.count > 0) {
+		push_gate_shrink(gate, &pass, c->taken.messages);
+		left = call_expo(c, route);
+	}
+	push_gate_leave(gate, &pass, &left);
+	if (left.called)
+		settle_all(c);
+	return more;
+}
+
+/* One call; false: nothing is due, or nothing may be sent now. What may not be sent any more (cancelled, expired) goes at any time, also if
+ * there is nowhere to send to: `route` is NULL. */
 static bool send_some(struct shard *s, struct push_route *route)
 {
 	struct calling c;
@@ -398,33 +421,8 @@ static bool send_some(struct shard *s, struct push_route *route)
 	if (call_waits(s, COMMIT_TAKE))
 		return false;
 	calling_init(&c, s);
-	if (await_due(&c, route)) {
-		more = call_run(&c, COMMIT_TAKE) == ERR_NONE;
-		push_gate_permits_return(&s->p->gate, PUSH_BATCH_MAX - (more ? c.taken.messages : 0));
-		if (more && c.taken.count > 0)
-			call_expo(&c, route);
-	}
-	own_call_release(&c.own);
-	return more;
-}
-
-/* Nobody sends: what has waited for longer than anything may wait has expired. */
-static bool expire_some(struct shard *s)
-{
-	struct calling c;
-	uint32_t       kept = 0;
-	bool           more = false;
-
-	if (call_waits(s, COMMIT_TAKE))
-		return false;
-	calling_init(&c, s);
-	if (find_due(&c))
-		for (uint32_t i = 0; i < c.due.count; i++)
-			if (c.due.list[i].since_us + NOTIFICATION_WAIT_S * SECOND_US <= c.own.ctx.now_us)
-				c.due.list[kept++] = c.due.list[i];
-	c.due.count = kept;
-	if (kept > 0)
-		more = call_run(&c, COMMIT_TAKE) == ERR_NONE;
+	if (find_due(&c, route == NULL ? 0 : push_gate_room(&s->p->gate)))
+		more = c.due.messages == 0 ? call_run(&c, COMMIT_TAKE) == ERR_NONE : send_due(&c, route);
 	own_call_release(&c.own);
 	return more;
 }
@@ -520,7 +518,7 @@ static bool receipts_step(struct shard *s)
 static bool send_step(struct shard *s)
 {
 	struct push_route *route = push_gate_take(&s->p->gate, &s->route);
-	bool               more = route != NULL ? send_some(s, route) : expire_some(s);
+	bool               more = send_some(s, route);
 
 	push_gate_return(&s->p->gate, &s->route);
 	return more;

@@ -1,4 +1,5 @@
-/* Push: sends what waits in service/push.h, through Expo. One worker per shard of the queue.
+/* Push: sends what waits in service/push.h, through Expo. One worker per shard of the queue: those of users' messages, and those of
+ * broadcasts, which wait for the former.
  *
  *   due --> take (a commit: SENDING) --> one call to Expo --> settle (a commit)
  *
@@ -6,7 +7,7 @@
  * (1) Nothing is sent that is not SENDING, durably. A kill between that and the commit of the answer leaves the messages
  *     unknown, and they are not sent again.
  * (2) On average at most `rate` messages are sent per second, over all workers; at most PUSH_BATCH_MAX at once beyond it.
- * (3) After an answer that says "later", no worker sends until that time has come.
+ * (3) After an answer that says "later", or none, no worker sends until that time has come; then one sends one message.
  * (4) Memory holds one call per worker, whatever waits. */
 #ifndef SERVER_PUSH_H
 #define SERVER_PUSH_H
@@ -29,6 +30,8 @@ enum {
 struct push_target {
 	struct expo *expo;
 	int64_t      rate, queue_max;
+
+	enum push_on_unknown on_unknown;
 };
 
 void push_target_close(struct push_target *t); /* NULL is fine */

@@ -64,6 +64,7 @@ void push_gate_put(struct push_gate *g, struct push_target *target)
 	g->route = new;
 	g->later_us = 0;
 	g->later_row = 0;
+	g->probing = false;
 	pthread_cond_broadcast(&g->changed);
 	pthread_mutex_unlock(&g->lock);
 	if (old != NULL)
@@ -154,63 +155,111 @@ static void permits_refill(struct push_gate *g, int64_t rate, int64_t whole)
 	g->refilled_us = now_us;
 }
 
-bool push_gate_permits_take(struct push_gate *g, const struct push_route *route, bool *waited)
+/* Under lock. */
+static bool may_go(const struct push_gate *g, const struct push_ask *q)
 {
-	const int64_t whole = PUSH_BATCH_MAX * SECOND_US, rate = route->target->rate;
-	bool          goes_on;
+	return !g->stopping && g->route == q->route && g->later_us <= steady_us() && !g->probing;
+}
 
-	*waited = false;
-	pthread_mutex_lock(&g->lock);
+/* Under lock. So many permits, once they are there: those of a broadcast wait for users' messages. */
+static bool permits_await(struct push_gate *g, const struct push_ask *q, struct push_pass *out)
+{
+	const int64_t whole = PUSH_BATCH_MAX * SECOND_US, rate = q->route->target->rate;
+
 	for (;;) {
 		struct timespec until;
+		int64_t         need, short_us;
+		bool            first;
 
+		out->probe = g->later_row > 0;
+		out->messages = out->probe ? 1 : q->messages;
+		need = out->messages * SECOND_US;
 		permits_refill(g, rate, whole);
-		goes_on = !g->stopping && g->route == route;
-		if (!goes_on || g->permits >= whole)
+		first = q->lane == PUSH_LANE_USER || g->waiting[PUSH_LANE_USER] == 0;
+		if (!may_go(g, q) || (first && g->permits >= need))
 			break;
-		*waited = true;
-		until = after_us((whole - g->permits) / rate + 1);
+		out->waited = true;
+		short_us = g->permits < need ? (need - g->permits) / rate + 1 : SECOND_US / rate + 1;
+		until = after_us(short_us);
 		pthread_cond_timedwait(&g->changed, &g->lock, &until);
 	}
-	if (goes_on)
-		g->permits -= whole;
+	return may_go(g, q);
+}
+
+bool push_gate_enter(struct push_gate *g, const struct push_ask *q, struct push_pass *out)
+{
+	bool goes_on;
+
+	*out = (struct push_pass){.route = q->route};
+	pthread_mutex_lock(&g->lock);
+	g->waiting[q->lane]++;
+	goes_on = permits_await(g, q, out);
+	g->waiting[q->lane]--;
+	if (goes_on) {
+		g->permits -= out->messages * SECOND_US;
+		g->probing = out->probe;
+	}
+	pthread_cond_broadcast(&g->changed);
 	pthread_mutex_unlock(&g->lock);
 	return goes_on;
 }
 
-void push_gate_permits_return(struct push_gate *g, uint32_t unused)
+void push_gate_shrink(struct push_gate *g, struct push_pass *pass, uint32_t messages)
 {
 	pthread_mutex_lock(&g->lock);
-	g->permits += unused * SECOND_US;
-	pthread_cond_broadcast(&g->changed);
+	if (messages < pass->messages) {
+		g->permits += (pass->messages - messages) * SECOND_US;
+		pass->messages = messages;
+		pthread_cond_broadcast(&g->changed);
+	}
 	pthread_mutex_unlock(&g->lock);
 }
 
 /* ---- later ---- */
 
-bool push_gate_is_later(struct push_gate *g)
+uint32_t push_gate_room(struct push_gate *g)
 {
-	bool later;
+	uint32_t room;
 
 	pthread_mutex_lock(&g->lock);
-	later = g->later_us > steady_us();
+	room = g->later_us > steady_us() || g->probing ? 0 : g->later_row > 0 ? 1 : PUSH_BATCH_MAX;
 	pthread_mutex_unlock(&g->lock);
-	return later;
+	return room;
 }
 
-void push_gate_note(struct push_gate *g, bool later, int64_t asked_s)
+/* Under lock. A call that began before another one got nowhere says nothing new. */
+static void note_later(struct push_gate *g, bool probe, int64_t asked_s)
 {
-	int64_t wait_s;
+	int64_t wait_s = 0, until_us;
 
-	pthread_mutex_lock(&g->lock);
-	if (!later) {
-		g->later_row = 0;
-	} else {
+	if (probe || g->later_row == 0) {
 		wait_s = (int64_t)PUSH_LATER_S
 		         << (g->later_row < LATER_DOUBLED_MAX ? g->later_row : LATER_DOUBLED_MAX);
 		wait_s = wait_s < PUSH_LATER_S_MAX ? wait_s : PUSH_LATER_S_MAX;
 		g->later_row++;
-		g->later_us = steady_us() + (wait_s > asked_s ? wait_s : asked_s) * SECOND_US;
 	}
+	until_us = steady_us() + (wait_s > asked_s ? wait_s : asked_s) * SECOND_US;
+	g->later_us = until_us > g->later_us ? until_us : g->later_us;
+}
+
+/* Under lock. */
+static void note_call(struct push_gate *g, const struct push_pass *pass, const struct push_left *how)
+{
+	if (pass->probe)
+		g->probing = false;
+	if (how->called && how->later)
+		note_later(g, pass->probe, how->asked_s);
+	else if (how->called)
+		g->later_row = 0;
+}
+
+void push_gate_leave(struct push_gate *g, const struct push_pass *pass, const struct push_left *how)
+{
+	pthread_mutex_lock(&g->lock);
+	if (!how->called)
+		g->permits += pass->messages * SECOND_US;
+	if (g->route == pass->route) /* what another target says is its own affair */
+		note_call(g, pass, how);
+	pthread_cond_broadcast(&g->changed);
 	pthread_mutex_unlock(&g->lock);
 }

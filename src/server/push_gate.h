@@ -1,5 +1,6 @@
 /* Push gate: where push messages go to, and when the next call may be made. All workers of push.h go through one gate, which holds (2) and (3)
- * there. A route is the target of one step: it lives until the last step that took it has returned it, also if another target was put meanwhile.
+ * there. After a call that got nowhere, one call with one message finds out whether it goes on: if its answer is lost too, that is one message that is
+ * unknown, and not hundreds. A route is the target of one step: it lives until the last step that took it has returned it, also if another target was put meanwhile.
  * Any thread. */
 #ifndef SERVER_PUSH_GATE_H
 #define SERVER_PUSH_GATE_H
@@ -25,8 +26,10 @@ struct push_gate {
 	/* under lock */
 	struct push_route *route; /* NULL: nowhere */
 	int64_t            later_us;
-	unsigned           later_row;            /* answers "later" in a row */
+	unsigned           later_row;            /* calls in a row that got nowhere */
+	bool               probing;              /* one call finds out whether it goes on */
 	int64_t            permits, refilled_us; /* in millionths of a message */
+	unsigned           waiting[PUSH_LANES];  /* for permits */
 	bool               stopping;
 };
 
@@ -43,13 +46,39 @@ void               push_gate_return(struct push_gate *g, struct push_route **und
 /* The call under way is cut off, also one to a target that is not in use any more. */
 void push_gate_cut(struct push_gate *g, struct push_route **under_way);
 
-/* Takes permits for a whole call; what it did not need is given back. False: it is time to end, or the target is not in use any more. */
-bool push_gate_permits_take(struct push_gate *g, const struct push_route *route, bool *waited);
-void push_gate_permits_return(struct push_gate *g, uint32_t unused);
+/* ---- calls ---- */
 
-/* Did an answer say "later", and is that still so? */
-bool push_gate_is_later(struct push_gate *g);
-void push_gate_note(struct push_gate *g, bool later, int64_t asked_s);
+/* How many messages a call may have now: 0 while an answer says "later", or while a probe is under way; 1 for the probe. */
+uint32_t push_gate_room(struct push_gate *g);
+
+/* What one call may send. */
+struct push_pass {
+	const struct push_route *route;
+	uint32_t                 messages; /* at most as many as were asked for */
+	bool                     probe, waited;
+};
+
+/* Waits until so many messages may be sent. Those of a broadcast wait for users' messages. False: it is time to end, the target is not in use
+ * any more, or an answer said "later" meanwhile. */
+struct push_ask {
+	const struct push_route *route;
+	enum push_lane           lane;
+	uint32_t                 messages;
+};
+
+bool push_gate_enter(struct push_gate *g, const struct push_ask *q, struct push_pass *out);
+
+/* It needs no more than that: the other permits are there again. */
+void push_gate_shrink(struct push_gate *g, struct push_pass *pass, uint32_t messages);
+
+/* Once after each enter: what became of it. */
+struct push_left {
+	bool    called;  /* false: no call was made, and all permits are there again */
+	bool    later;   /* it got nowhere */
+	int64_t asked_s; /* … and the next one is to be made no sooner than that */
+};
+
+void push_gate_leave(struct push_gate *g, const struct push_pass *pass, const struct push_left *how);
 
 /* Waits for so long. False: it is time to end. */
 bool push_gate_pause(struct push_gate *g, int64_t us);

@@ -19,8 +19,9 @@ struct serve_options {
 	uint64_t    endpoint_call_ms;    /* dynamodb: all requests that one call waits for */
 	uint64_t known_mb, spool_mb; /* dynamodb: for an outage: what was last known, attempts to be merged */
 	uint64_t denied_ms;          /* dynamodb: how long it is remembered that a subject is locked */
-	const char *create_tables;   /* dynamodb: "on-demand", when first written to, or "never" */
-	const char *region;          /* in ARNs; what signatures must be for */
+	const char *
+	        create_tables; /* "on-demand", when first written to; "now", at the start; dynamodb: or "never" */
+	const char *region; /* in ARNs; what signatures must be for */
 	bool        no_auth;
 	const char *host_names; /* without authentication: api/auth.h; NULL: loopback's */
 	const char *tls_cert;   /* PEM files, read again on SIGHUP; NULL: no TLS */

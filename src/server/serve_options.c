@@ -86,8 +86,9 @@ static enum err_code check_engine(const struct serve_options *options, struct er
 {
 	if (!serve_is_remote(options) && strcmp(options->engine, "embedded") != 0)
 		return err_set(err, ERR_INVALID, "engine: must be embedded or dynamodb");
-	if (strcmp(options->create_tables, "on-demand") != 0 && strcmp(options->create_tables, "never") != 0)
-		return err_set(err, ERR_INVALID, "create-tables: must be on-demand or never");
+	if (strcmp(options->create_tables, "on-demand") != 0 && strcmp(options->create_tables, "now") != 0 &&
+	    strcmp(options->create_tables, "never") != 0)
+		return err_set(err, ERR_INVALID, "create-tables: must be on-demand, now or never");
 	if (!serve_is_remote(options) && options->event_shards > 1)
 		return err_set(
 		        err, ERR_INVALID,

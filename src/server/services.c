@@ -79,6 +79,29 @@ static enum err_code open_index(const struct service_tables *tables, struct stor
 	return rc;
 }
 
+/* ---- all tables, for code that speaks DynamoDB ---- */
+
+static enum err_code make_in_turn(struct turn_request *w, struct table *t)
+{
+	struct indexing *i = (struct indexing *)w;
+	enum err_code    rc = ERR_NONE;
+
+	for (int which = 0; which < SERVICE_TABLE_COUNT && rc == ERR_NONE; which++)
+		rc = tables_ensure(i->tables, t, &i->arena, i->tables->names[which], &w->err);
+	return rc;
+}
+
+static enum err_code make_tables(const struct service_tables *tables, struct store *store, struct err *err)
+{
+	struct indexing i = {.base = {.run = make_in_turn, .cost_bytes = 1024}, .tables = tables};
+	enum err_code   rc;
+
+	arena_init(&i.arena);
+	rc = store_run(store, &i.base, err);
+	arena_release(&i.arena);
+	return rc;
+}
+
 /* ---- policies ---- */
 
 static void kinds_init(struct document_kind kinds[POLICY_KINDS], struct document_holder *rules,
@@ -430,6 +453,8 @@ enum err_code services_open(struct server_services *s, const struct serve_option
 	document_holder_init(&s->all.devices);
 	if (!serve_is_remote(options)) /* there, endpoint.c has refused it */
 		tables_warn(&s->all.tables, store);
+	if (strcmp(options->create_tables, "now") == 0 && make_tables(&s->all.tables, store, err) != ERR_NONE)
+		return err->code;
 	if (open_index(&s->all.tables, store, err) != ERR_NONE ||
 	    open_identifiers(&s->all, options, err) != ERR_NONE || open_devices(s, options, err) != ERR_NONE)
 		return err->code;

@@ -331,17 +331,25 @@ enum err_code job_cancel(struct context *ctx, struct bytes id, struct job *out, 
 		return err->code;
 	if (out->state == JOB_CANCELLED)
 		return ERR_NONE;
-	if (out->state != JOB_RUNNING)
-		return not_now(err, "has ended");
 	kind = job_kind_find(ctx->services, out->kind);
+	if (out->state != JOB_RUNNING && (kind == NULL || kind->cancelled == NULL))
+		return not_now(err, "has ended");
 	if (kind != NULL && !kind->can_cancel)
 		return not_now(err, "cannot be cancelled: half of it would be left undone");
-	return job_end(ctx, out, JOB_CANCELLED, err);
+	if (kind != NULL && kind->cancelled != NULL && kind->cancelled(ctx, out, err) != ERR_NONE)
+		return err->code;
+	return job_stop(ctx, out, err);
+}
+
+enum err_code job_stop(struct context *ctx, struct job *job, struct err *err)
+{
+	return job_end(ctx, job, JOB_CANCELLED, err);
 }
 
 enum err_code job_resume(struct context *ctx, struct bytes id, struct job *out, struct err *err)
 {
-	struct looked running;
+	const struct job_kind *kind;
+	struct looked          running;
 
 	if (job_get(ctx, id, out, err) != ERR_NONE)
 		return err->code;
@@ -349,8 +357,11 @@ enum err_code job_resume(struct context *ctx, struct bytes id, struct job *out, 
 		return ERR_NONE;
 	if (out->state == JOB_DONE)
 		return not_now(err, "is done");
-	if (job_kind_find(ctx->services, out->kind) == NULL)
+	kind = job_kind_find(ctx->services, out->kind);
+	if (kind == NULL)
 		return not_now(err, "is of a kind that this server does not know");
+	if (out->state == JOB_CANCELLED && kind->cancelled != NULL)
+		return not_now(err, "was cancelled, and what waited was dropped; start another one");
 	if (running_look(ctx, running_key(ctx->arena, out), &running, err) != ERR_NONE)
 		return err->code;
 	if (running.found)

@@ -9,9 +9,9 @@
  *                       |
  *                       v      last step
  *        cancel ---- running ------------> done
- *          |          ^   |
- *          v   resume |   | a step fails for good
- *      cancelled -----+---+--> failed
+ *          |          ^   |                  | cancel, if what it left behind can be cancelled
+ *          v   resume |   | a step fails     v
+ *      cancelled -----+---+--> failed      cancelled
  *
  * What always holds
  * (1) A job is running exactly if there is a row of RUNNING that names it. Of a kind and a unique text one runs at most.
@@ -19,7 +19,7 @@
  *     repeats none, and of two workers one takes the step.
  * (3) A step that fails for the moment changes nothing and is tried again. One that fails for good ends the job as failed,
  *     with the error; resume goes on at the step that failed.
- * (4) Nothing leads back from done. A job that has ended expires JOB_KEPT_S later.
+ * (4) Nothing leads back from done to running. A job that has ended expires JOB_KEPT_S later.
  * (5) Neither args, cursor, progress nor error hold an address, a number or a name of a person. */
 #ifndef SERVICE_JOB_H
 #define SERVICE_JOB_H
@@ -72,6 +72,10 @@ struct job_kind {
 	/* What the step needs from elsewhere, such as a call over the network. On the worker's thread and outside of any turn; ctx
 	 * reads what is committed, and the result is in its arena. NULL: nothing. ERR_OVERLOADED: later. */
 	enum err_code (*fetch)(struct context *ctx, const struct job *job, void **out, struct err *err);
+
+	/* It is being cancelled, running or not: drops what it left behind for others to do, in the same commit. ERR_NOT_NOW: nothing is left.
+	 * A job of such a kind that was cancelled is not resumed. NULL: it leaves nothing behind, and only one that runs is cancelled. */
+	enum err_code (*cancelled)(struct context *ctx, struct job *job, struct err *err);
 
 	/* In a turn: reads, and hands to ctx what a commit has room for (job_room). May be called again if others came first. */
 	enum err_code (*step)(struct context *ctx, struct job *job, void *fetched, struct err *err);
@@ -148,6 +152,9 @@ const struct job_kind *job_kind_find(const struct services *s, struct bytes name
 
 /* To be what it is asked to become changes nothing. ERR_NOT_NOW: it has ended otherwise, or its kind is not cancelled. */
 enum err_code job_cancel(struct context *ctx, struct bytes id, struct job *out, struct err *err);
+
+/* The same, for those who have dropped what it left behind. */
+enum err_code job_stop(struct context *ctx, struct job *job, struct err *err);
 
 /* One that failed or was cancelled. ERR_NOT_NOW: it is done, or another one runs in its place (1). */
 enum err_code job_resume(struct context *ctx, struct bytes id, struct job *out, struct err *err);

@@ -22,6 +22,12 @@ const char *const push_error_names[PUSH_ERROR_COUNT] = {
 #undef X
 };
 
+static const char *const left_out_names[PUSH_LEFT_OUT_COUNT] = {
+#define X(id, name) name,
+        PUSH_LEFT_OUTS(X)
+#undef X
+};
+
 unsigned push_error_of(struct bytes code)
 {
 	unsigned i = 0;
@@ -52,12 +58,17 @@ static struct notification notification_of(const struct item *row)
 	                         .created_at = row_text(row, "createdAt"),
 	                         .updated_at = row_text(row, "updatedAt"),
 	                         .ended_at = row_text(row, "endedAt"),
+	                         .cancelled_at = row_text(row, "cancelledAt"),
 	                         .message = row_text(row, "message"),
 	                         .ttl_s = row_i64(row, "messageTtl", -1),
 	                         .created_s = row_i64(row, "createdSeconds", 0),
 	                         .expires_s = row_i64(row, "sendUntil", 0),
 	                         .listed = listed != NULL && listed->type == VALUE_BOOL && listed->truth,
 	                         .messages = row_i64(row, "messages", 0),
+	                         .retries = bytes_is(row_text(row, "onUnknown"), "retry"),
+	                         .resent = row_i64(row, "resent", 0),
+	                         .devices = row_i64(row, "devices", 0),
+	                         .left_out = map_of(row, "leftOut"),
 	                         .errors = map_of(row, "errors"),
 	                         .disabled = row_i64(row, "disabled", 0),
 	                         .row = *row};
@@ -72,12 +83,23 @@ bool notification_ended(const struct notification *n)
 	return n->listed && n->counts[PUSH_QUEUED] + n->counts[PUSH_SENDING] + n->counts[PUSH_ACCEPTED] == 0;
 }
 
+bool notification_is_over(const struct context *ctx, const struct notification *n)
+{
+	return n->id.len == 0 || n->cancelled_at.len > 0 || n->expires_s <= ctx->now_s;
+}
+
 static void set_text(struct row *row, const char *name, struct bytes text)
 {
 	if (text.len > 0)
 		row_set_text(row, name, text);
 	else
 		row_remove(row, name);
+}
+
+static void put_map(struct row *row, const char *name, struct item map)
+{
+	if (map.count > 0)
+		row_set(row, name, (struct value){.type = VALUE_M, .map = map});
 }
 
 static struct value counts_value(struct context *ctx, const struct notification *n)
@@ -107,10 +129,16 @@ static void end_publish(struct context *ctx, const struct notification *n)
 	set_text(&data, "platform", n->platform);
 	row_set_i64(&data, "messages", n->messages);
 	row_set(&data, "counts", counts_value(ctx, n));
-	if (n->errors.count > 0)
-		row_set(&data, "errors", (struct value){.type = VALUE_M, .map = n->errors});
+	put_map(&data, "errors", n->errors);
 	e.data = row_item(&data);
 	ctx_publish(ctx, &e);
+}
+
+/* What was accepted, too, until its receipt has come. */
+static bool may_send_again(const struct context *ctx, const struct notification *n)
+{
+	return !n->listed || n->counts[PUSH_QUEUED] + n->counts[PUSH_SENDING] > 0 ||
+	       (n->counts[PUSH_ACCEPTED] > 0 && !notification_is_over(ctx, n));
 }
 
 void notification_put(struct context *ctx, struct notification *n)
@@ -122,7 +150,7 @@ void notification_put(struct context *ctx, struct notification *n)
 		n->ended_at = n->updated_at;
 		end_publish(ctx, n);
 	}
-	if (n->listed && n->counts[PUSH_QUEUED] + n->counts[PUSH_SENDING] == 0)
+	if (!may_send_again(ctx, n))
 		n->message = (struct bytes){NULL, 0}; /* (2) */
 	row_from(&row, ctx->arena, &n->row);
 	row_set_text(&row, "PK", BYTES(KEY_NOTIFICATIONS));
@@ -134,6 +162,7 @@ void notification_put(struct context *ctx, struct notification *n)
 	set_text(&row, "createdAt", n->created_at);
 	set_text(&row, "updatedAt", n->updated_at);
 	set_text(&row, "endedAt", n->ended_at);
+	set_text(&row, "cancelledAt", n->cancelled_at);
 	set_text(&row, "message", n->message);
 	row_set_i64(&row, "messageTtl", n->ttl_s);
 	row_set_i64(&row, "createdSeconds", n->created_s);
@@ -141,8 +170,11 @@ void notification_put(struct context *ctx, struct notification *n)
 	row_set(&row, "listed", value_bool(n->listed));
 	row_set_i64(&row, "messages", n->messages);
 	row_set(&row, "counts", counts_value(ctx, n));
-	if (n->errors.count > 0)
-		row_set(&row, "errors", (struct value){.type = VALUE_M, .map = n->errors});
+	put_map(&row, "errors", n->errors);
+	put_map(&row, "leftOut", n->left_out);
+	row_set_i64(&row, "devices", n->devices);
+	row_set_text(&row, "onUnknown", n->retries ? BYTES("retry") : BYTES("give_up"));
+	row_set_i64(&row, "resent", n->resent);
 	row_set_i64(&row, "disabled", n->disabled);
 	row_set_i64(&row, "ttl", ctx->now_s + NOTIFICATION_KEPT_S);
 	n->row = row_item(&row);
@@ -155,14 +187,17 @@ void notification_move(struct notification *n, enum push_state from, enum push_s
 	n->counts[to] += count;
 }
 
+static void map_add(struct context *ctx, struct item *map, const char *name, int64_t count)
+{
+	struct value number = value_i64(row_i64(map, name, 0) + count);
+
+	if (count != 0)
+		*map = item_with(ctx->arena, map, bytes_of(name), &number);
+}
+
 void notification_error(struct context *ctx, struct notification *n, unsigned error, int64_t count)
 {
-	struct value number;
-
-	if (count == 0)
-		return;
-	number = value_i64(row_i64(&n->errors, push_error_names[error], 0) + count);
-	n->errors = item_with(ctx->arena, &n->errors, bytes_of(push_error_names[error]), &number);
+	map_add(ctx, &n->errors, push_error_names[error], count);
 }
 
 enum err_code notification_look(struct context *ctx, struct bytes id, struct notification *out,
@@ -201,6 +236,7 @@ static struct notification notification_make(struct context *ctx, const struct n
 	                             .created_at = user_time(ctx->arena, ctx->now_us),
 	                             .message = m->members,
 	                             .ttl_s = m->ttl_s,
+	                             .retries = m->retries,
 	                             .created_s = ctx->now_s,
 	                             .expires_s = send_until(ctx, m)};
 }
@@ -229,20 +265,36 @@ static enum err_code check_user(struct context *ctx, struct bytes user, struct e
 
 struct recipients {
 	struct push_recipient *list;
-	uint32_t               count, skipped;
+	uint32_t               count, devices;
+	int64_t                left_out[PUSH_LEFT_OUT_COUNT];
 };
 
-static void recipient_add(struct recipients *r, const struct push_device *d)
+/* Not to one that is signed out, or that Expo cannot reach. */
+static void recipient_add(struct recipients *r, const struct push_device *d, bool active)
 {
-	if (d->active && push_token_sendable(d->tokens[PUSH_EXPO]))
-		r->list[r->count++] = (struct push_recipient){.user = d->user, .device = d->id};
+	struct bytes token = d->tokens[PUSH_EXPO];
+
+	r->devices++;
+	if (!active)
+		r->left_out[PUSH_SIGNED_OUT]++;
+	else if (token.len == 0)
+		r->left_out[PUSH_NO_EXPO_TOKEN]++;
+	else if (!push_token_is(PUSH_EXPO, token))
+		r->left_out[PUSH_BAD_EXPO_TOKEN]++;
 	else
-		r->skipped++;
+		r->list[r->count++] = (struct push_recipient){.user = d->user, .device = d->id};
+}
+
+static void recipients_count(struct context *ctx, struct notification *n, const struct recipients *r)
+{
+	n->devices += r->devices;
+	for (int i = 0; i < PUSH_LEFT_OUT_COUNT; i++)
+		map_add(ctx, &n->left_out, left_out_names[i], r->left_out[i]);
 }
 
 static enum err_code find_all(struct context *ctx, struct bytes user, struct recipients *out, struct err *err)
 {
-	struct push_search q = {.user = user, .limit = PUSH_PAGE_MAX};
+	struct push_search q = {.user = user, .limit = PUSH_PAGE_MAX, .inactive = true};
 	struct push_page   page;
 
 	do {
@@ -254,7 +306,7 @@ static enum err_code find_all(struct context *ctx, struct bytes user, struct rec
 				        err, ERR_LIMIT, "devices",
 				        "devices: the user has more than %d; name those that are meant",
 				        NOTIFY_DEVICES_MAX);
-			recipient_add(out, &page.list[i]);
+			recipient_add(out, &page.list[i], page.list[i].active);
 		}
 		q.after = page.last;
 	} while (page.more);
@@ -270,12 +322,12 @@ static enum err_code find_listed(struct context *ctx, const struct notify_reques
 		struct push_device d;
 		enum err_code      rc = push_device_get(ctx, &ref, &d, err);
 
-		if (rc == ERR_NONE)
-			recipient_add(out, &d);
-		else if (rc == ERR_NOT_FOUND)
-			out->skipped++;
-		else
+		if (rc != ERR_NONE && rc != ERR_NOT_FOUND)
 			return rc;
+		if (rc == ERR_NONE)
+			recipient_add(out, &d, d.active);
+		else
+			out->left_out[PUSH_NOT_FOUND]++;
 	}
 	return ERR_NONE;
 }
@@ -293,7 +345,8 @@ enum err_code notify_user(struct context *ctx, const struct notify_request *q, s
 	*out = notification_make(ctx, &q->message);
 	out->user = q->user;
 	out->listed = true;
-	out->messages = q->devices == NULL ? 0 : to.skipped;
+	recipients_count(ctx, out, &to);
+	out->messages = q->devices == NULL ? 0 : q->device_count - to.count;
 	out->counts[PUSH_SKIPPED] = out->messages;
 	if (push_enqueue(ctx, out, to.list, to.count, err) != ERR_NONE)
 		return err->code;
@@ -313,6 +366,8 @@ enum err_code broadcast_start(struct context *ctx, const struct broadcast *q, st
 
 	if (check_on(ctx, err) != ERR_NONE)
 		return err->code;
+	if (job.rate == 0 && !job.dry_run) /* as fast as they are sent, so that few wait */
+		job.rate = atomic_load_explicit(&ctx->services->push_rate, memory_order_relaxed);
 	if (!ctx->services->tables.device_index)
 		return err_set(err, ERR_NOT_NOW,
 		               "broadcasts need the index of devices by platform: set --device-index");
@@ -376,16 +431,16 @@ static bool at_next(struct context *ctx, struct job *job, unsigned platform,
 	return true;
 }
 
+/* A dry run only counts. */
 static enum err_code enqueue_page(struct context *ctx, struct notification *n,
-                                  const struct push_broadcast_page *page, struct err *err)
+                                  const struct push_broadcast_page *page, bool dry_run, struct err *err)
 {
 	struct recipients to = {.list = arena_array(ctx->arena, page->count + 1, sizeof(*to.list))};
 
 	for (uint32_t i = 0; i < page->count; i++)
-		if (push_token_sendable(page->list[i].tokens[PUSH_EXPO]))
-			to.list[to.count++] = (struct push_recipient){.user = page->list[i].user,
-			                                              .device = page->list[i].id};
-	return push_enqueue(ctx, n, to.list, to.count, err);
+		recipient_add(&to, &page->list[i], true);
+	recipients_count(ctx, n, &to);
+	return dry_run ? ERR_NONE : push_enqueue(ctx, n, to.list, to.count, err);
 }
 
 static enum err_code broadcast_step(struct context *ctx, struct job *job, void *fetched, struct err *err)
@@ -405,7 +460,7 @@ static enum err_code broadcast_step(struct context *ctx, struct job *job, void *
 		return err_set(err, ERR_NOT_FOUND, "the notification has expired");
 	if (push_devices_broadcast(ctx, &at.q, &page, err) != ERR_NONE)
 		return err->code;
-	if (!job->dry_run && enqueue_page(ctx, &n, &page, err) != ERR_NONE)
+	if (enqueue_page(ctx, &n, &page, job->dry_run, err) != ERR_NONE)
 		return err->code;
 	job->handled = page.count;
 	job_count(ctx, job, "devices", page.count);
@@ -417,7 +472,54 @@ static enum err_code broadcast_step(struct context *ctx, struct job *job, void *
 	return ERR_NONE;
 }
 
-const struct job_kind broadcast_job = {.name = "broadcast", .can_cancel = true, .step = broadcast_step};
+/* ---- cancelling ---- */
+
+/* All that waits, in this commit: its rows are removed by those who would have sent them (push.h). */
+static enum err_code drop_waiting(struct context *ctx, struct notification *n, struct err *err)
+{
+	if (n->cancelled_at.len > 0)
+		return ERR_NONE;
+	if (n->listed && n->counts[PUSH_QUEUED] + n->counts[PUSH_SENDING] == 0)
+		return err_field(
+		        err, ERR_NOT_NOW, "id",
+		        "id: nothing of the notification is left to send, so nothing can be cancelled");
+	n->cancelled_at = user_time(ctx->arena, ctx->now_us);
+	n->listed = true;
+	notification_move(n, PUSH_QUEUED, PUSH_CANCELLED, n->counts[PUSH_QUEUED]);
+	notification_put(ctx, n);
+	return ERR_NONE;
+}
+
+static enum err_code broadcast_cancelled(struct context *ctx, struct job *job, struct err *err)
+{
+	struct notification n;
+
+	if (notification_look(ctx, row_text(&job->args, "notificationId"), &n, err) != ERR_NONE)
+		return err->code;
+	if (n.id.len == 0) /* it has expired */
+		return job->state == JOB_RUNNING ? ERR_NONE
+		                                 : err_field(err, ERR_NOT_NOW, "id", "id: the job has ended");
+	return drop_waiting(ctx, &n, err);
+}
+
+enum err_code notification_cancel(struct context *ctx, struct bytes id, struct notification *out,
+                                  struct err *err)
+{
+	struct job    job;
+	enum err_code rc;
+
+	if (notification_get(ctx, id, out, err) != ERR_NONE || drop_waiting(ctx, out, err) != ERR_NONE)
+		return err->code;
+	if (out->job.len == 0)
+		return ERR_NONE;
+	rc = job_get(ctx, out->job, &job, err);
+	if (rc == ERR_NOT_FOUND) /* nobody goes on with it */
+		return ERR_NONE;
+	return rc != ERR_NONE || job.state == JOB_CANCELLED ? rc : job_stop(ctx, &job, err);
+}
+
+const struct job_kind broadcast_job = {
+        .name = "broadcast", .can_cancel = true, .step = broadcast_step, .cancelled = broadcast_cancelled};
 
 /* ---- reading ---- */
 

@@ -58,18 +58,19 @@ static int64_t shard_max(struct services *s)
 	int64_t most = atomic_load_explicit(&s->push_queue_max, memory_order_relaxed);
 
 	most = most > 0 ? most : PUSH_QUEUE_MAX;
-	return most / PUSH_SHARDS > 0 ? most / PUSH_SHARDS : 1;
+	return most / PUSH_LANE_SHARDS > 0 ? most / PUSH_LANE_SHARDS : 1;
 }
 
-/* (3) A shard with room for so many more; it begins at a random one. */
+/* (3) A shard of *out's lane with room for so many more; it begins at a random one. */
 static enum err_code shard_find(struct context *ctx, struct counting *c, uint32_t more, uint32_t *out,
                                 struct err *err)
 {
-	uint8_t first;
+	uint32_t lane = *out / PUSH_LANE_SHARDS;
+	uint8_t  first;
 
 	ctx_random(ctx, &first, sizeof(first));
-	for (uint32_t i = 0; i < PUSH_SHARDS; i++) {
-		*out = (first + i) % PUSH_SHARDS;
+	for (uint32_t i = 0; i < PUSH_LANE_SHARDS; i++) {
+		*out = lane * PUSH_LANE_SHARDS + (first + i) % PUSH_LANE_SHARDS;
 		if (count_read(ctx, c, *out, err) != ERR_NONE)
 			return err->code;
 		if (c->messages[*out] + more <= shard_max(ctx->services))
@@ -81,8 +82,9 @@ static enum err_code shard_find(struct context *ctx, struct counting *c, uint32_
 enum err_code push_enqueue(struct context *ctx, struct notification *n, const struct push_recipient *list,
                            uint32_t count, struct err *err)
 {
+	enum push_lane  lane = n->job.len > 0 ? PUSH_LANE_BROADCAST : PUSH_LANE_USER;
+	uint32_t        shard = lane * PUSH_LANE_SHARDS;
 	struct counting c = {0};
-	uint32_t        shard;
 
 	for (uint32_t at = 0; at < count; at += PUSH_BATCH_MAX) {
 		uint32_t          part = count - at < PUSH_BATCH_MAX ? count - at : PUSH_BATCH_MAX;
@@ -171,8 +173,9 @@ static enum err_code token_read(struct context *ctx, struct push_recipient *p, s
 		return ERR_NONE;
 	if (rc != ERR_NONE || user_is_active(ctx, p->user, &active, err) != ERR_NONE)
 		return err->code;
-	return active && d.active && push_token_sendable(d.tokens[PUSH_EXPO]) ? token_claim(ctx, p, &d, err)
-	                                                                      : ERR_NONE;
+	return active && d.active && push_token_is(PUSH_EXPO, d.tokens[PUSH_EXPO])
+	               ? token_claim(ctx, p, &d, err)
+	               : ERR_NONE;
 }
 
 /* Rows that others wrote may repeat a token: it gets one message. */
@@ -195,19 +198,49 @@ static enum err_code tokens_read(struct context *ctx, struct push_batch *b, stru
 	return ERR_NONE;
 }
 
+/* What is chosen, and what a call may still take. */
+struct choosing {
+	struct push_batches *out;
+	struct push_batch   *first; /* that is to be sent; NULL: none yet */
+	uint32_t             room;
+};
+
 /* (4) */
-static bool goes_with(const struct push_batches *chosen, const struct push_batch *b, uint32_t room)
+static bool goes_with(const struct choosing *c, const struct push_batch *b)
 {
-	if (chosen->messages + b->count > room || chosen->count == PUSH_CALL_BATCHES_MAX)
-		return false;
-	if (chosen->count == 0)
-		return true;
-	return !b->apart && !chosen->list[0].apart && bytes_equal(chosen->list[0].project, b->project);
+	if (c->first == NULL)
+		return c->room > 0;
+	return c->out->messages + b->count <= c->room && !b->apart && !c->first->apart &&
+	       bytes_equal(c->first->project, b->project);
+}
+
+/* One that cannot be sent any more is taken all the same, and leaves the queue. */
+static enum err_code choose(struct context *ctx, struct choosing *c, struct push_batch *b, struct err *err)
+{
+	struct push_batches *out = c->out;
+
+	if (notification_look(ctx, b->notification, &b->n, err) != ERR_NONE)
+		return err->code;
+	b->over = notification_is_over(ctx, &b->n);
+	if (!b->over && !goes_with(c, b))
+		return ERR_NONE;
+	if (!b->over && b->count > c->room)
+		b->count = c->room;
+	if (!b->over && tokens_read(ctx, b, err) != ERR_NONE)
+		return err->code;
+	out->list[out->count] = *b;
+	if (!b->over) {
+		c->first = c->first == NULL ? &out->list[out->count] : c->first;
+		out->messages += b->count;
+	}
+	out->count++;
+	return ERR_NONE;
 }
 
 enum err_code push_due(struct context *ctx, uint32_t shard, uint32_t room, struct push_batches *out,
                        struct err *err)
 {
+	struct choosing   c = {.out = out, .room = room};
 	struct batch_rows rows;
 
 	*out = (struct push_batches){
@@ -224,12 +257,8 @@ enum err_code push_due(struct context *ctx, uint32_t shard, uint32_t room, struc
 			out->next_us = b.due_us;
 			break;
 		}
-		if (!goes_with(out, &b, room))
-			continue;
-		if (tokens_read(ctx, &b, err) != ERR_NONE)
+		if (choose(ctx, &c, &b, err) != ERR_NONE)
 			return err->code;
-		out->messages += b.count;
-		out->list[out->count++] = b;
 	}
 	return ERR_NONE;
 }
@@ -259,13 +288,39 @@ static void sending_put(struct push_commit *c, const struct push_sender *who, co
 	batch_put(c->ctx, &(struct batch_place){KEY_SENDING, who->shard, b->id, who->owner}, &row);
 }
 
+/* Of a batch that was too large for the call, the rest goes on waiting. */
+static void rest_put(struct push_commit *c, struct push_batch *now, uint32_t taken)
+{
+	struct push_batch rest = *now;
+
+	if (now->count <= taken)
+		return;
+	rest.list += taken;
+	rest.count -= taken;
+	now->count = taken;
+	batch_wait(c, &rest, now->due_us);
+}
+
+/* Those of `now` that have a token in `due`. */
+static void take_live(struct push_commit *c, const struct push_take *q, struct push_batch *now,
+                      const struct push_batch *due, struct push_batch *live)
+{
+	rest_put(c, now, due->count);
+	*live = *now;
+	live->list = arena_array(c->ctx->arena, now->count + 1, sizeof(*live->list));
+	live->count = 0;
+	live_keep(now, due, live);
+	if (live->count > 0)
+		sending_put(c, q->who, live);
+}
+
 static enum err_code take_one(struct push_commit *c, const struct push_take *q, const struct push_batch *due,
                               struct push_batches *out, struct err *err)
 {
 	struct batch_place   at = {.kind = KEY_WAIT, .shard = c->shard, .key = due->key};
 	struct push_batch    now, live;
 	struct notification *n;
-	bool                 found;
+	bool                 found, over;
 
 	if (batch_look(c->ctx, &at, &now, &found, err) != ERR_NONE)
 		return err->code;
@@ -273,20 +328,19 @@ static enum err_code take_one(struct push_commit *c, const struct push_take *q, 
 		return ERR_NONE;
 	if (push_commit_note(c, now.notification, &n, err) != ERR_NONE)
 		return err->code;
+	over = n == NULL || notification_is_over(c->ctx, n);
+	if (due->over && !over) /* the clock went back: its tokens were not read */
+		return ERR_NONE;
 	batch_delete(c->ctx, &at);
-	if (n == NULL || n->expires_s <= c->ctx->now_s) {
-		push_commit_move(c, n, PUSH_QUEUED, PUSH_EXPIRED, now.count);
+	if (over) {
+		push_commit_over(c, n, now.count);
 		return ERR_NONE;
 	}
-	live = now;
-	live.list = arena_array(c->ctx->arena, now.count + 1, sizeof(*live.list));
-	live.count = 0;
-	live_keep(&now, due, &live);
+	take_live(c, q, &now, due, &live);
 	push_commit_move(c, n, PUSH_QUEUED, PUSH_SKIPPED, now.count - live.count);
 	if (live.count == 0)
 		return ERR_NONE;
 	push_commit_move(c, n, PUSH_QUEUED, PUSH_SENDING, live.count);
-	sending_put(c, q->who, &live);
 	live.n = *n;
 	out->messages += live.count;
 	out->list[out->count++] = live;
@@ -314,49 +368,6 @@ enum err_code push_recheck(struct context *ctx, struct push_batches *taken, stru
 		if (tokens_read(ctx, &taken->list[i], err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
-}
-
-/* ---- what is left of calls ---- */
-
-/* (1), (2): ours, one of a process that is gone, or one that took longer than any call does. */
-static bool is_lost(const struct context *ctx, const struct push_sender *who, const struct item *row)
-{
-	return ctx->table->alone || bytes_equal(row_text(row, "owner"), who->owner) ||
-	       row_i64(row, "due", 0) + (int64_t)PUSH_LEASE_S * 1000000 <= ctx->now_us;
-}
-
-static enum err_code lose_one(struct push_commit *c, const struct item *row, struct err *err)
-{
-	struct batch_place   at = {.kind = KEY_SENDING, .shard = c->shard, .key = row_text(row, "SK")};
-	struct push_batch    b;
-	struct notification *n;
-	bool                 found;
-
-	if (batch_look(c->ctx, &at, &b, &found, err) != ERR_NONE)
-		return err->code;
-	if (!found)
-		return ERR_NONE;
-	if (push_commit_note(c, b.notification, &n, err) != ERR_NONE)
-		return err->code;
-	batch_delete(c->ctx, &at);
-	push_commit_move(c, n, PUSH_SENDING, PUSH_UNKNOWN, b.count);
-	return ERR_NONE;
-}
-
-enum err_code push_sweep(struct context *ctx, const struct push_sender *who, struct push_tally *out,
-                         struct err *err)
-{
-	struct batch_rows  rows;
-	struct push_commit c;
-
-	push_commit_begin(&c, ctx, who->shard, out);
-	if (batch_rows(ctx, &(struct batch_place){.kind = KEY_SENDING, .shard = who->shard},
-	               PUSH_CALL_BATCHES_MAX, &rows, err) != ERR_NONE)
-		return err->code;
-	for (uint32_t i = 0; i < rows.count && push_commit_room(&c, 2); i++)
-		if (is_lost(ctx, who, &rows.items[i]) && lose_one(&c, &rows.items[i], err) != ERR_NONE)
-			return err->code;
-	return push_commit_end(&c, err);
 }
 
 /* ---- dead tokens ---- */

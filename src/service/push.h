@@ -2,6 +2,9 @@
  * `gatehouse-push`; each is a batch: up to PUSH_BATCH_MAX messages of one notification (notification.h), which are sent in one
  * call. Batches, and not messages, are rows, so that what a call did fits into one commit.
  *
+ * There are two lanes: messages to one user, and broadcasts. A lane has shards of its own, and so workers of its own: a broadcast does
+ * not hold up a user's message.
+ *
  *   WAIT#<shard>     <when it is due>#<id>   recipients by user and device; tokens are read when it is sent
  *   SENDING#<shard>  <id>                    handed to the network by `owner`
  *   RECEIPT#<shard>  <when it is due>#<id>   tokens and ticket ids
@@ -12,15 +15,15 @@
  *     |           |            |             |
  *     v           v                          v
  *   WAIT ----> SENDING ---------------> RECEIPT ---> delivered, failed, unconfirmed
- *     ^           |   '---> WAIT, if Expo accepted nothing
+ *     ^           |   '---> WAIT, if Expo accepted nothing; dropped, if it was cancelled
  *     |           '-------> failed, unknown; DEAD
  *
  * What always holds
  * (1) A batch is SENDING, durably, before anything of it is sent. Whatever is found there later got no answer that we know
- *     of: it is unknown, and is never sent again.
+ *     of: it is unknown, and is sent again only if its notification asks for that, and at most PUSH_RESENDS_MAX times.
  * (2) A shard has one sender per process, and a batch is taken and settled on the row as it was read. So of several processes
  *     one sends it.
- * (3) At most `queue_max` messages wait or are being sent. Past that a notification is refused, and nothing is done.
+ * (3) At most `queue_max` messages of a lane wait or are being sent. Past that a notification is refused, and nothing is done.
  * (4) A batch holds messages of one project, once Expo has told us that there are several.
  * (5) What a service knows of sending is here; it knows no network. server/push.h sends. */
 #ifndef SERVICE_PUSH_H
@@ -29,19 +32,25 @@
 #include "service/notification.h"
 
 enum {
-	PUSH_SHARDS = 4,
+	PUSH_LANE_SHARDS = 4,
 	PUSH_BATCH_MAX = 100, /* messages of a batch, and of a call */
 	PUSH_CALL_BATCHES_MAX = 16,
 	PUSH_QUEUE_MAX = 1000000, /* (3), unless set */
 	PUSH_LEASE_S = 90,   /* how long another process may be sending a batch; a call takes at most 60 s */
 	PUSH_BACK_OFF_S = 1, /* doubled with each try, up to … */
 	PUSH_BACK_OFF_S_MAX = 300,
+	PUSH_RESENDS_MAX = 8,     /* of a message that got no answer; so often may a phone show it twice */
 	PUSH_TRIES_TOGETHER = 4,  /* then a batch is in a call of its own: it may be what Expo fails at */
 	PUSH_RECEIPT_S = 15 * 60, /* after it was sent; and again, if it was not ready */
 	PUSH_RECEIPT_S_MAX = 24 * 3600,
 	PUSH_RECEIPTS_MAX = 1000, /* of one call */
 	PUSH_PROJECTS_MAX = 16,   /* that one rejection splits a batch into */
 };
+
+enum push_lane { PUSH_LANE_USER, PUSH_LANE_BROADCAST, PUSH_LANES };
+
+/* Shards of all lanes: those of the first, then those of the second. */
+enum { PUSH_SHARDS = PUSH_LANES * PUSH_LANE_SHARDS };
 
 struct push_recipient {
 	struct bytes user, device; /* empty: the user was erased */
@@ -51,7 +60,9 @@ struct push_recipient {
 struct push_batch {
 	struct bytes           key, id, notification, project;
 	bool                   apart; /* in a call of its own: refused, or put off too often */
+	bool                   over;  /* of push_due: it may not be sent any more */
 	int64_t                tries, since_us, due_us, sent_s;
+	int64_t                unanswered; /* tries that got no answer */
 	struct push_recipient *list;
 	uint32_t               count;
 	struct notification    n; /* if it was taken: its message, and since when it waits */
@@ -60,7 +71,7 @@ struct push_batch {
 struct push_batches {
 	struct push_batch *list;
 	uint32_t           count;
-	uint32_t           messages;
+	uint32_t           messages;  /* that are to be sent */
 	int64_t            next_us;   /* when the next one is due; 0: none waits */
 	int64_t            oldest_us; /* since when the first one waits; 0: none does */
 };
@@ -69,7 +80,7 @@ struct push_batches {
 struct push_tally {
 	uint64_t states[PUSH_STATE_COUNT]; /* messages that came into that state */
 	uint64_t errors[PUSH_ERROR_COUNT];
-	uint64_t disabled;
+	uint64_t disabled, resent;
 };
 
 enum push_end { PUSH_TICKETS, PUSH_LATER, PUSH_REFUSED, PUSH_LOST, PUSH_END_COUNT };
@@ -78,9 +89,9 @@ extern const char *const push_end_names[PUSH_END_COUNT];
 /* For the metrics: since the server started. Any thread. */
 struct push_numbers {
 	struct metric_counter states[PUSH_STATE_COUNT], errors[PUSH_ERROR_COUNT], calls[PUSH_END_COUNT];
-	struct metric_counter disabled, receipts;     /* receipts: asked for */
-	_Atomic int64_t       queued;                 /* messages that wait or are being sent */
-	_Atomic int64_t       oldest_us[PUSH_SHARDS]; /* since when the oldest one waits; 0: none does */
+	struct metric_counter disabled, resent, receipts; /* receipts: asked for */
+	_Atomic int64_t       queued;                     /* messages that wait or are being sent */
+	_Atomic int64_t       oldest_us[PUSH_SHARDS];     /* since when the oldest one waits; 0: none does */
 };
 
 /* ---- the sender, as services see it: services.h has one ---- */
@@ -102,16 +113,18 @@ struct push_sender {
 	struct bytes owner; /* of this process, random */
 };
 
-/* (1) What is left of calls that nobody waits for any more. out->states[PUSH_UNKNOWN] is 0: nothing was left. */
+/* (1) What is left of calls that nobody waits for any more. out->states[PUSH_UNKNOWN] and out->resent are 0: nothing was left. */
 enum err_code push_sweep(struct context *ctx, const struct push_sender *who, struct push_tally *out,
                          struct err *err);
 
-/* What a call may send now: due, of one project, and at most `room` messages. Tokens are filled in; a recipient without one is
- * not active any more. On a session that only reads. */
+/* What a call may send now: due, of one project, and at most `room` messages; of a batch that is larger, the first `room`. Tokens are
+ * filled in; a recipient without one is not active any more. And batches that nobody may send any more (cancelled, expired), whatever the
+ * room: they are among the list and not among its messages. On a session that only reads. */
 enum err_code push_due(struct context *ctx, uint32_t shard, uint32_t room, struct push_batches *out,
                        struct err *err);
 
-/* Takes them over: afterwards out->list has what is to be sent, with its notifications. May have fewer than were due. */
+/* Takes them over: afterwards out->list has what is to be sent, with its notifications. May have fewer than were due. What cannot be sent
+ * any more leaves the queue. */
 struct push_take {
 	const struct push_sender  *who;
 	const struct push_batches *due;

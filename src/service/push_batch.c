@@ -60,6 +60,7 @@ struct push_batch batch_of(struct arena *a, const struct item *row)
 	                         .project = row_text(row, "project"),
 	                         .apart = apart != NULL,
 	                         .tries = row_i64(row, "tries", 0),
+	                         .unanswered = row_i64(row, "unanswered", 0),
 	                         .since_us = row_i64(row, "since", 0),
 	                         .due_us = row_i64(row, "due", 0),
 	                         .sent_s = row_i64(row, "sentAt", 0)};
@@ -87,6 +88,8 @@ void batch_put(struct context *ctx, const struct batch_place *at, const struct p
 	if (at->owner.len > 0)
 		row_set_text(&row, "owner", at->owner);
 	row_set_i64(&row, "tries", b->tries);
+	if (b->unanswered > 0)
+		row_set_i64(&row, "unanswered", b->unanswered);
 	row_set_i64(&row, "since", b->since_us);
 	row_set_i64(&row, "due", b->due_us);
 	if (b->sent_s > 0)
@@ -170,9 +173,33 @@ void push_commit_move(struct push_commit *c, struct notification *n, enum push_s
 {
 	if (n != NULL)
 		notification_move(n, from, to, count);
-	if (is_open(from) && !is_open(to))
-		c->left += count;
+	if (is_open(from) != is_open(to))
+		c->left += is_open(from) ? count : -count;
 	c->tally->states[to] += (uint64_t)count;
+}
+
+void push_commit_over(struct push_commit *c, struct notification *n, int64_t count)
+{
+	if (n != NULL && n->cancelled_at.len > 0) {
+		c->left += count;
+		c->tally->states[PUSH_CANCELLED] += (uint64_t)count;
+	} else {
+		push_commit_move(c, n, PUSH_QUEUED, PUSH_EXPIRED, count);
+	}
+}
+
+void batch_wait(struct push_commit *c, struct push_batch *b, int64_t due_us)
+{
+	for (uint32_t i = 0; i < b->count; i++)
+		b->list[i].token = (struct bytes){NULL, 0};
+	b->id = job_id_make(c->ctx);
+	b->due_us = due_us;
+	b->sent_s = 0;
+	batch_put(c->ctx,
+	          &(struct batch_place){.kind = KEY_WAIT,
+	                                .shard = c->shard,
+	                                .key = batch_due_key(c->ctx->arena, due_us, b->id)},
+	          b);
 }
 
 void push_commit_fail(struct push_commit *c, struct notification *n, enum push_state from, unsigned error)

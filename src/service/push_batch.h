@@ -45,8 +45,8 @@ struct push_commit {
 	uint32_t             shard;
 	struct notification *notes;
 	uint32_t             note_count;
-	int64_t              left; /* messages that neither wait nor are being sent any more */
-	struct push_tally   *tally;
+	int64_t left; /* messages that neither wait nor are being sent any more; below 0: new ones */
+	struct push_tally *tally;
 };
 
 void push_commit_begin(struct push_commit *c, struct context *ctx, uint32_t shard, struct push_tally *tally);
@@ -59,6 +59,12 @@ enum err_code push_commit_note(struct push_commit *c, struct bytes id, struct no
 void push_commit_move(struct push_commit *c, struct notification *n, enum push_state from, enum push_state to,
                       int64_t count);
 void push_commit_fail(struct push_commit *c, struct notification *n, enum push_state from, unsigned error);
+
+/* So many messages that waited leave the queue: n was cancelled, which has counted them, or has expired; it may be NULL. */
+void push_commit_over(struct push_commit *c, struct notification *n, int64_t count);
+
+/* Puts a batch into the queue of its shard, under a new id: parts of one batch cannot share it. */
+void batch_wait(struct push_commit *c, struct push_batch *b, int64_t due_us);
 
 /* Is there room for so many rows more? */
 bool          push_commit_room(const struct push_commit *c, uint32_t rows);

@@ -57,7 +57,17 @@ static bool owns_message(struct context *ctx, const struct forgetting *f, const 
 	return made_s <= f->before_s && push_owns(ctx, &f->e, row);
 }
 
-/* The text stays until nothing is left to send, as always: its recipients are gone, so it is sent to nobody. */
+static bool is_waiting(const struct item *row)
+{
+	const struct value *counts = item_get(row, BYTES("counts"));
+
+	return counts != NULL && counts->type == VALUE_M &&
+	       row_i64(&counts->map, push_state_names[PUSH_QUEUED], 0) +
+	                       row_i64(&counts->map, push_state_names[PUSH_SENDING], 0) >
+	               0;
+}
+
+/* The text stays until nothing is left to send: its recipients are gone, so it is sent to nobody. */
 static enum err_code message_clear(struct context *ctx, const struct forgetting *f, const struct item *row,
                                    struct err *err)
 {
@@ -67,7 +77,7 @@ static enum err_code message_clear(struct context *ctx, const struct forgetting 
 
 	(void)err;
 	row_from(&left, ctx->arena, &blank);
-	if (text.len > 0)
+	if (text.len > 0 && is_waiting(row))
 		row_set_text(&left, "message", text);
 	ctx_put(ctx, TABLE_PUSH, row_item(&left));
 	return ERR_NONE;

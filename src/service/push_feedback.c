@@ -7,7 +7,8 @@
 const char *const push_feedback_names[FEEDBACK_OUTCOMES] = {
         [FEEDBACK_DISABLED] = "disabled", [FEEDBACK_INACTIVE] = "already_inactive",
         [FEEDBACK_UNKNOWN] = "unknown",   [FEEDBACK_STALE] = "stale",
-        [FEEDBACK_IGNORED] = "ignored",   [FEEDBACK_DEFERRED] = "deferred"};
+        [FEEDBACK_IGNORED] = "ignored",   [FEEDBACK_DEFERRED] = "deferred",
+        [FEEDBACK_INVALID] = "invalid"};
 
 /* A device that has other tokens loses this one; one that has no other becomes inactive, and keeps it. */
 static enum err_code token_disable(struct context *ctx, const struct push_marker *m, const struct item *row,
@@ -70,8 +71,10 @@ enum err_code push_feedback_take(struct context *ctx, const struct push_feedback
 	struct looked      row;
 	struct push_lanes  lanes;
 
-	*out = !q->not_registered ? FEEDBACK_IGNORED : FEEDBACK_DEFERRED;
-	if (!q->not_registered || changes_room(&ctx->changes) < PUSH_REMOVE_ROOM)
+	*out = q->kind == PUSH_KINDS ? FEEDBACK_INVALID
+	       : !q->not_registered  ? FEEDBACK_IGNORED
+	                             : FEEDBACK_DEFERRED;
+	if (*out != FEEDBACK_DEFERRED || changes_room(&ctx->changes) < PUSH_REMOVE_ROOM)
 		return ERR_NONE;
 	if (holder_look(ctx, q, &row, err) != ERR_NONE)
 		return err->code;

@@ -12,12 +12,13 @@ enum push_feedback_outcome {
 	FEEDBACK_STALE,    /* the device was registered after that message was sent */
 	FEEDBACK_IGNORED,  /* what went wrong is no fault of the token's */
 	FEEDBACK_DEFERRED, /* no room in this commit: to be sent again */
+	FEEDBACK_INVALID,  /* it is no token of any kind */
 	FEEDBACK_OUTCOMES
 };
 extern const char *const push_feedback_names[FEEDBACK_OUTCOMES];
 
 struct push_feedback {
-	enum push_kind     kind;
+	enum push_kind     kind; /* PUSH_KINDS: of none */
 	struct bytes       token;
 	struct push_ref    to; /* the device that it was sent to; empty: the one that registered the token */
 	int64_t            sent_s;         /* when the message was sent; 0: not said */

@@ -300,5 +300,14 @@ static enum err_code repair_step(struct context *ctx, struct job *job, void *fet
 
 const struct job_kind push_cleanup = {
         .name = "device-cleanup", .rate = PUSH_JOB_RATE, .can_cancel = true, .step = cleanup_step};
-const struct job_kind push_repair = {
-        .name = "device-repair", .rate = PUSH_JOB_RATE, .can_cancel = true, .step = repair_step};
+/* Rows that others wrote come into the index. */
+static int64_t repair_period_s(const struct services *s)
+{
+	return s->tables.device_index ? PUSH_REPAIR_S : 0;
+}
+
+const struct job_kind push_repair = {.name = "device-repair",
+                                     .rate = PUSH_JOB_RATE,
+                                     .can_cancel = true,
+                                     .period_s = repair_period_s,
+                                     .step = repair_step};

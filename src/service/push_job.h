@@ -13,8 +13,9 @@
 enum {
 	PUSH_INACTIVE_DAYS = 30, /* unless set */
 	PUSH_INACTIVE_DAYS_MAX = 3650,
-	PUSH_JOB_RATE = 1000, /* rows per second, unless set */
-	PUSH_STEP_ROWS = 50,  /* that a step looks at */
+	PUSH_JOB_RATE = 1000,  /* rows per second, unless set */
+	PUSH_REPAIR_S = 86400, /* how often rows are repaired by themselves, if there is an index */
+	PUSH_STEP_ROWS = 50,   /* that a step looks at */
 };
 
 extern const struct job_kind push_cleanup, push_repair;

@@ -71,6 +71,28 @@ static enum err_code shard_query(struct context *ctx, const struct push_broadcas
 	return ERR_NONE;
 }
 
+/* Those that are still active, as their rows say. */
+static enum err_code page_judge(struct context *ctx, struct bytes platform, struct push_broadcast_page *page,
+                                struct err *err)
+{
+	struct looked *rows = arena_array(ctx->arena, page->count + 1, sizeof(*rows));
+	uint32_t       kept = 0;
+
+	for (uint32_t i = 0; i < page->count; i++) {
+		looked_init(&rows[i], page->list[i].user, page->list[i].id);
+		rows[i].next = i + 1 < page->count ? &rows[i + 1] : NULL;
+	}
+	if (page->count > 0 && ctx_peek_all_in(ctx, TABLE_DEVICES, rows, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < page->count; i++)
+		if (rows[i].found && push_is_active(&rows[i].item) &&
+		    !row_expired(&rows[i].item, "expiresAt", ctx->now_us) &&
+		    bytes_equal(row_text(&rows[i].item, "platform"), platform))
+			page->list[kept++] = push_device_of(&rows[i].item);
+	page->count = kept;
+	return ERR_NONE;
+}
+
 enum err_code push_devices_broadcast(struct context *ctx, const struct push_broadcast *q,
                                      struct push_broadcast_page *out, struct err *err)
 {
@@ -88,5 +110,5 @@ enum err_code push_devices_broadcast(struct context *ctx, const struct push_broa
 		if (shard_query(ctx, q, out, err) != ERR_NONE)
 			return err->code;
 	out->more = out->shard < shards;
-	return ERR_NONE;
+	return q->judged ? page_judge(ctx, q->platform, out, err) : ERR_NONE;
 }

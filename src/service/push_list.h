@@ -31,6 +31,7 @@ enum err_code push_devices_find(struct context *ctx, const struct push_search *q
  * deactivated meanwhile may be among them or not; any other comes exactly once. */
 struct push_broadcast {
 	struct bytes platform;
+	bool         judged; /* each row is read, and left out if it is not active: code that writes the table itself does not know the index */
 	uint32_t     limit, shard;             /* where the page before ended: */
 	struct bytes after_user, after_device; /* no data: the shard begins */
 };

@@ -1,4 +1,4 @@
-/* Push: what becomes of messages after a call to Expo, and of receipts. See push.h. */
+/* Push: what becomes of messages after a call to Expo, also if nobody knows its end, and of receipts. See push.h. */
 #include "service/push.h"
 
 #include "service/push_batch.h"
@@ -27,21 +27,21 @@ static void part_add(struct part *p, const struct push_recipient *one)
 	p->b.list[p->b.count++] = *one;
 }
 
-/* A batch that comes back gets a new id: two halves cannot share one. */
-static void wait_put(struct push_commit *c, struct push_batch *b, int64_t due_us)
+static bool is_cancelled(const struct notification *n)
 {
+	return n != NULL && n->cancelled_at.len > 0;
+}
+
+/* Back into the queue, unless it was cancelled meanwhile. */
+static void wait_again(struct push_commit *c, struct notification *n, struct push_batch *b, int64_t due_us)
+{
+	bool cancelled = is_cancelled(n);
+
 	if (b->count == 0)
 		return;
-	for (uint32_t i = 0; i < b->count; i++)
-		b->list[i].token = (struct bytes){NULL, 0};
-	b->id = job_id_make(c->ctx);
-	b->due_us = due_us;
-	b->sent_s = 0;
-	batch_put(c->ctx,
-	          &(struct batch_place){.kind = KEY_WAIT,
-	                                .shard = c->shard,
-	                                .key = batch_due_key(c->ctx->arena, due_us, b->id)},
-	          b);
+	push_commit_move(c, n, PUSH_SENDING, cancelled ? PUSH_CANCELLED : PUSH_QUEUED, b->count);
+	if (!cancelled)
+		batch_wait(c, b, due_us);
 }
 
 static void receipt_put(struct push_commit *c, struct push_batch *b)
@@ -79,9 +79,21 @@ static void settle_later(struct push_commit *c, struct notification *n, struct p
 {
 	int64_t due_us = c->ctx->now_us + back_off_us(b->tries++, wait_s);
 
-	push_commit_move(c, n, PUSH_SENDING, PUSH_QUEUED, b->count);
 	b->apart = b->apart || b->tries >= PUSH_TRIES_TOGETHER;
-	wait_put(c, b, due_us);
+	wait_again(c, n, b, due_us);
+}
+
+/* (1) */
+static void settle_lost(struct push_commit *c, struct notification *n, struct push_batch *b)
+{
+	if (n == NULL || !n->retries || is_cancelled(n) || b->unanswered >= PUSH_RESENDS_MAX) {
+		push_commit_move(c, n, PUSH_SENDING, PUSH_UNKNOWN, b->count);
+		return;
+	}
+	b->unanswered++;
+	n->resent += b->count;
+	c->tally->resent += b->count;
+	settle_later(c, n, b, 0);
 }
 
 static bool project_has(const struct push_project *p, struct bytes token)
@@ -93,7 +105,8 @@ static bool project_has(const struct push_project *p, struct bytes token)
 }
 
 /* (4) By project; those of none stay together, apart from others. */
-static void settle_by_project(struct push_commit *c, const struct push_settle *q, const struct push_batch *b)
+static void settle_by_project(struct push_commit *c, const struct push_settle *q, struct notification *n,
+                              const struct push_batch *b)
 {
 	bool *taken = arena_zalloc(c->ctx->arena, b->count + 1);
 
@@ -111,7 +124,7 @@ static void settle_by_project(struct push_commit *c, const struct push_settle *q
 			group.b.apart = true;
 		else
 			group.b.project = q->projects[p].name;
-		wait_put(c, &group.b, c->ctx->now_us);
+		wait_again(c, n, &group.b, c->ctx->now_us);
 	}
 }
 
@@ -135,16 +148,15 @@ static void settle_refused(struct push_commit *c, const struct push_settle *q, s
 		push_commit_fail(c, n, PUSH_SENDING, push_error_of(q->code));
 		return;
 	}
-	push_commit_move(c, n, PUSH_SENDING, PUSH_QUEUED, b->count);
 	if (tells_project(q, b)) {
-		settle_by_project(c, q, b);
+		settle_by_project(c, q, n, b);
 		return;
 	}
 	for (uint32_t i = 0; i < b->count; i++)
 		part_add(&halves[!whole && i >= b->count / 2], &b->list[i]);
 	for (int i = 0; i < 2; i++) {
 		halves[i].b.apart = true;
-		wait_put(c, &halves[i].b, c->ctx->now_us);
+		wait_again(c, n, &halves[i].b, c->ctx->now_us);
 	}
 }
 
@@ -152,6 +164,7 @@ static void settle_refused(struct push_commit *c, const struct push_settle *q, s
 
 struct sorted {
 	struct part again, accepted, dead;
+	struct part resend; /* of receipts */
 };
 
 static void ticket_sort(struct push_commit *c, struct notification *n, const struct push_ticket *t,
@@ -167,7 +180,6 @@ static void ticket_sort(struct push_commit *c, struct notification *n, const str
 		else
 			push_commit_move(c, n, PUSH_ACCEPTED, PUSH_UNCONFIRMED, 1);
 	} else if (error == PUSH_RATE_EXCEEDED) {
-		push_commit_move(c, n, PUSH_SENDING, PUSH_QUEUED, 1);
 		part_add(&out->again, p);
 	} else {
 		push_commit_fail(c, n, PUSH_SENDING, error);
@@ -179,14 +191,15 @@ static void ticket_sort(struct push_commit *c, struct notification *n, const str
 static void settle_tickets(struct push_commit *c, struct notification *n, struct push_batch *b,
                            const struct push_ticket *tickets)
 {
-	struct sorted s = {part_of(c->ctx, b), part_of(c->ctx, b), part_of(c->ctx, b)};
+	struct sorted s = {
+	        .again = part_of(c->ctx, b), .accepted = part_of(c->ctx, b), .dead = part_of(c->ctx, b)};
 
 	for (uint32_t i = 0; i < b->count; i++)
 		ticket_sort(c, n, &tickets[i], &b->list[i], &s);
 	s.accepted.b.sent_s = s.dead.b.sent_s =
 	        b->due_us / SECOND_US; /* when it was taken: the call came after that */
 	s.again.b.tries = b->tries + 1;
-	wait_put(c, &s.again.b, c->ctx->now_us + back_off_us(b->tries, 0));
+	wait_again(c, n, &s.again.b, c->ctx->now_us + back_off_us(b->tries, 0));
 	receipt_put(c, &s.accepted.b);
 	dead_put(c, &s.dead.b);
 }
@@ -246,7 +259,7 @@ static enum err_code settle_one(struct push_commit *c, const struct push_settle 
 	else if (q->end == PUSH_REFUSED)
 		settle_refused(c, q, n, &b);
 	else
-		push_commit_move(c, n, PUSH_SENDING, PUSH_UNKNOWN, b.count);
+		settle_lost(c, n, &b);
 	return ERR_NONE;
 }
 
@@ -265,6 +278,49 @@ enum err_code push_settle(struct context *ctx, const struct push_settle *q, uint
 			return err->code;
 		ticket += b->count;
 	}
+	return push_commit_end(&c, err);
+}
+
+/* ---- what is left of calls ---- */
+
+/* (1), (2): ours, one of a process that is gone, or one that took longer than any call does. */
+static bool is_lost(const struct context *ctx, const struct push_sender *who, const struct item *row)
+{
+	return ctx->table->alone || bytes_equal(row_text(row, "owner"), who->owner) ||
+	       row_i64(row, "due", 0) + (int64_t)PUSH_LEASE_S * 1000000 <= ctx->now_us;
+}
+
+static enum err_code lose_one(struct push_commit *c, const struct item *row, struct err *err)
+{
+	struct batch_place   at = {.kind = KEY_SENDING, .shard = c->shard, .key = row_text(row, "SK")};
+	struct push_batch    b;
+	struct notification *n;
+	bool                 found;
+
+	if (batch_look(c->ctx, &at, &b, &found, err) != ERR_NONE)
+		return err->code;
+	if (!found)
+		return ERR_NONE;
+	if (push_commit_note(c, b.notification, &n, err) != ERR_NONE)
+		return err->code;
+	batch_delete(c->ctx, &at);
+	settle_lost(c, n, &b);
+	return ERR_NONE;
+}
+
+enum err_code push_sweep(struct context *ctx, const struct push_sender *who, struct push_tally *out,
+                         struct err *err)
+{
+	struct batch_rows  rows;
+	struct push_commit c;
+
+	push_commit_begin(&c, ctx, who->shard, out);
+	if (batch_rows(ctx, &(struct batch_place){.kind = KEY_SENDING, .shard = who->shard},
+	               PUSH_CALL_BATCHES_MAX, &rows, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < rows.count && push_commit_room(&c, 3); i++)
+		if (is_lost(ctx, who, &rows.items[i]) && lose_one(&c, &rows.items[i], err) != ERR_NONE)
+			return err->code;
 	return push_commit_end(&c, err);
 }
 
@@ -304,11 +360,26 @@ static void receipt_sort(struct push_commit *c, struct notification *n, const st
 		push_commit_move(c, n, PUSH_ACCEPTED, PUSH_UNCONFIRMED, 1);
 	} else if (r->ok) {
 		push_commit_move(c, n, PUSH_ACCEPTED, PUSH_DELIVERED, 1);
+	} else if (error == PUSH_RATE_EXCEEDED && n != NULL && !notification_is_over(c->ctx, n) &&
+	           n->message.len > 0) { /* it reached no phone */
+		push_commit_move(c, n, PUSH_ACCEPTED, PUSH_QUEUED, 1);
+		part_add(&out->resend, p);
 	} else {
 		push_commit_fail(c, n, PUSH_ACCEPTED, error);
 		if (error == PUSH_NOT_REGISTERED && p->token.len > 0)
 			part_add(&out->dead, p);
 	}
+}
+
+/* Ever more slowly, as Expo asks. */
+static void resend_put(struct push_commit *c, struct push_batch *b)
+{
+	for (uint32_t i = 0; i < b->count; i++)
+		b->list[i].ticket = (struct bytes){NULL, 0};
+	if (b->count == 0)
+		return;
+	b->tries++;
+	batch_wait(c, b, c->ctx->now_us + back_off_us(b->tries, 0));
 }
 
 static enum err_code receipts_one(struct push_commit *c, const struct push_batch *asked,
@@ -326,12 +397,14 @@ static enum err_code receipts_one(struct push_commit *c, const struct push_batch
 		return ERR_NONE;
 	if (push_commit_note(c, b.notification, &n, err) != ERR_NONE)
 		return err->code;
-	s = (struct sorted){part_of(c->ctx, &b), part_of(c->ctx, &b), part_of(c->ctx, &b)};
+	s = (struct sorted){part_of(c->ctx, &b), part_of(c->ctx, &b), part_of(c->ctx, &b),
+	                    part_of(c->ctx, &b)};
 	for (uint32_t i = 0; i < b.count; i++)
 		receipt_sort(c, n, &list[i], &b.list[i], &s);
 	batch_delete(c->ctx, &at);
 	receipt_put(c, &s.again.b);
 	dead_put(c, &s.dead.b);
+	resend_put(c, &s.resend.b);
 	return ERR_NONE;
 }
 
@@ -342,7 +415,7 @@ enum err_code push_receipts_settle(struct context *ctx, const struct push_receip
 	struct push_commit c;
 
 	push_commit_begin(&c, ctx, q->shard, tally);
-	for (*next = q->from; *next < q->asked->count && push_commit_room(&c, 3); ++*next) {
+	for (*next = q->from; *next < q->asked->count && push_commit_room(&c, 4); ++*next) {
 		const struct push_batch *b = &q->asked->list[*next];
 
 		if (receipts_one(&c, b, &q->list[first], err) != ERR_NONE)

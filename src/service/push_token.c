@@ -5,7 +5,7 @@ const char *const push_kind_names[PUSH_KINDS] = {
         [PUSH_EXPO] = "expoPushToken", [PUSH_FCM] = "fcmToken", [PUSH_APNS] = "apnsToken"};
 
 const char *const push_kind_forms[PUSH_KINDS] = {
-        [PUSH_EXPO] = "must be a token of Expo's: ExponentPushToken[…]",
+        [PUSH_EXPO] = "must be a token of Expo's: ExponentPushToken[…], ExpoPushToken[…] or a UUID",
         [PUSH_FCM] = "must be a token of FCM's: 32 to 1024 letters, digits, '-', '_' and ':'",
         [PUSH_APNS] = "must be a device token of APNs': 64 to 200 hexadecimal digits"};
 
@@ -29,6 +29,18 @@ static bool is_bracketed(struct bytes token, const char *name)
 	return true;
 }
 
+/* What Expo's own client takes for one: letters and digits, not only hexadecimal ones. */
+static bool is_uuid_like(struct bytes text)
+{
+	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+	for (size_t i = 0; i < text.len && i < sizeof(form) - 1; i++)
+		if (form[i] == '-' ? text.data[i] != '-'
+		                   : !bytes_hold_only((struct bytes){text.data + i, 1}, ""))
+			return false;
+	return text.len == sizeof(form) - 1;
+}
+
 static bool is_hex(struct bytes text)
 {
 	for (size_t i = 0; i < text.len; i++)
@@ -43,28 +55,14 @@ bool push_token_is(enum push_kind kind, struct bytes token)
 		return false;
 	switch (kind) {
 	case PUSH_EXPO:
-		return is_bracketed(token, "ExponentPushToken") || is_bracketed(token, "ExpoPushToken");
+		return is_bracketed(token, "ExponentPushToken") || is_bracketed(token, "ExpoPushToken") ||
+		       is_uuid_like(token);
 	case PUSH_FCM:
 		return token.len >= PUSH_FCM_BYTES_MIN && bytes_hold_only(token, "-_:");
 	default:
 		return token.len >= PUSH_APNS_DIGITS_MIN && token.len <= PUSH_APNS_DIGITS_MAX &&
 		       token.len % 2 == 0 && is_hex(token);
 	}
-}
-
-static bool is_uuid(struct bytes text)
-{
-	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-
-	for (size_t i = 0; i < text.len && i < sizeof(form) - 1; i++)
-		if (form[i] == '-' ? text.data[i] != '-' : hex_digit(text.data[i]) < 0)
-			return false;
-	return text.len == sizeof(form) - 1;
-}
-
-bool push_token_sendable(struct bytes token)
-{
-	return push_token_is(PUSH_EXPO, token) || is_uuid(token);
 }
 
 /* Digits that could be both are taken for APNs': FCM's have a colon. */

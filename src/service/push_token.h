@@ -31,9 +31,6 @@ extern const char *const push_kind_forms[PUSH_KINDS];
 /* Is it a token of that kind? */
 bool push_token_is(enum push_kind kind, struct bytes token);
 
-/* Does Expo take it? Rows that others wrote may have anything there, or a UUID, which Expo takes too. */
-bool push_token_sendable(struct bytes token);
-
 /* Of which kind it seems to be; PUSH_KINDS: of none. */
 enum push_kind push_token_kind(struct bytes token);
 

@@ -114,8 +114,10 @@ struct services {
 	struct code_post     codes; /* who sends them */
 	struct push_settings push;
 	struct push_post     push_post;
-	_Atomic int64_t      push_queue_max; /* messages that may wait; 0: PUSH_QUEUE_MAX */
-	struct outage       *outage;         /* what to do while tables do not answer; NULL: they are here */
+	_Atomic int64_t      push_queue_max;  /* messages of a lane that may wait; 0: PUSH_QUEUE_MAX */
+	_Atomic int          push_on_unknown; /* enum push_on_unknown */
+	_Atomic int64_t      push_rate;       /* messages that are sent per second; 0: nobody sends */
+	struct outage       *outage;          /* what to do while tables do not answer; NULL: they are here */
 	void (*random)(void *out, size_t len);
 };
 

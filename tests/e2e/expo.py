@@ -61,6 +61,9 @@ class Expo:
         self.dead = set()  # tokens: an error in the ticket
         self.dead_later = set()  # tokens: an error in the receipt
         self.limited = Counter()  # token: how often it is told MessageRateExceeded
+        self.limited_later = Counter()  # … in its receipt
+        self.weather = None  # a step that every call of `send` gets until this is None again, before the plan
+        self.stalls = set()  # tokens whose calls are accepted and never answered
         self.projects = {}  # token: project
         self.bad = set()  # tokens that have the whole request refused
         self.receipts = {}  # id: token
@@ -135,7 +138,9 @@ class Expo:
                   for to in (message["to"] if isinstance(message["to"], list) else [message["to"]])]
         with self.lock:
             self.calls += 1
-            step = self.plan.popleft() if self.plan else "answer"
+            step = self.weather or (self.plan.popleft() if self.plan else "answer")
+            if self.stalls & set(tokens):
+                step = "accepted_then_stalls"
             self.steps[step if isinstance(step, str) else "function"] += 1
         if callable(step):
             return self.reply(handler, *step(tokens))
@@ -176,14 +181,17 @@ class Expo:
         return {"status": "ok", "id": ticket}
 
     def get_receipts(self, handler, body):
-        found = {}
-        for ticket in body["ids"]:
-            token = self.receipts.get(ticket)
-            if token is None or token in self.not_ready:
-                continue
-            found[ticket] = {"status": "ok"} if token not in self.dead_later else {
-                "status": "error", "message": "gone", "details": {"error": "DeviceNotRegistered"}}
+        found = {ticket: self.receipt(self.receipts[ticket]) for ticket in body["ids"]
+                 if ticket in self.receipts and self.receipts[ticket] not in self.not_ready}
         self.reply(handler, 200, {"data": found})
+
+    def receipt(self, token):
+        if token in self.dead_later:
+            return {"status": "error", "message": "gone", "details": {"error": "DeviceNotRegistered"}}
+        if self.limited_later[token] > 0:
+            self.limited_later[token] -= 1
+            return {"status": "error", "message": "slower", "details": {"error": "MessageRateExceeded"}}
+        return {"status": "ok"}
 
     # ---- steps of a plan
 
@@ -192,6 +200,10 @@ class Expo:
 
     def broken(self, handler, _tokens, _body):
         self.reply(handler, 503, b"<html>")
+
+    def gateway(self, handler, _tokens, _body):
+        """A gateway that reaches nobody; the caller cannot know."""
+        self.reply(handler, 502, b"<html>")
 
     def accepted_then_reset(self, handler, tokens, _body):
         self.accept(tokens)

@@ -155,6 +155,8 @@ CASES = {
     "ListNotifications": hidden("/v1/notifications", ["bob"]),
     "GetNotification": named("notification", "<notification>", "GET", "/v1/notifications/{x}")
     + [Case("GET", "/v1/notifications/{x}", deny="user/ann", x=("<notification>", "no-such"), expect="absent")],
+    "CancelNotification": named("notification", "<notification>", "POST", "/v1/notifications/{x}/cancel")
+    + [Case("POST", "/v1/notifications/{x}/cancel", deny="user/ann", x=("<notification>", "no-such"), expect="absent")],
     "ListJobs": hidden("/v1/jobs", ["bob"]),
     "GetJob": named("job", "<job>", "GET", "/v1/jobs/{x}") + [Case("GET", "/v1/jobs/{x}", deny="user/ann", x=("<job>", "no-such"), expect="absent")],
     "CancelJob": named("job", "<job>", "POST", "/v1/jobs/{x}/cancel")

@@ -239,7 +239,7 @@ def test_a_table_whose_time_to_live_is_another_attribute(dynoxide, far):
 @pytest.mark.parametrize("options, said", [
     (["--engine", "elsewhere"], "engine: must be embedded or dynamodb"),
     (["--table-prefix", "a/b"], "table-prefix: at most 64 letters, digits"),
-    (["--create-tables", "sometimes"], "create-tables: must be on-demand or never"),
+    (["--create-tables", "sometimes"], "create-tables: must be on-demand, now or never"),
 ])
 def test_settings_that_make_no_sense(dynoxide, options, said):
     status, text = refusal(dynoxide, *options)

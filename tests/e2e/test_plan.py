@@ -27,6 +27,11 @@ def test_the_figures_are_those_that_are_measured_now():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_plan_may_have_no_logins():
+    found = planned("--users", "1000", "--devices-per-user", "2", "--logins-per-day", "0")
+    assert found["per_day"]["sign_in"]["count"] == 0 and found["bytes"] > 0 and found["all_per_day"]["read_units"] > 0
+
+
 def test_a_plan_adds_up():
     found = planned(*LOAD, "--pitr", "--kms")
     per_day = found["per_day"]

@@ -51,6 +51,56 @@ def test_a_user_without_devices_gets_nothing_and_it_is_done(server):
     assert (made["messages"], made["state"]) == (0, "done")
 
 
+FCM, APNS = "f" * 40 + ":APA91b", "a1" * 32
+
+
+def test_devices_that_get_nothing_are_counted_by_reason(server, expo):
+    user = new_id()
+    token = register(server, user, "expo")
+    ok(server, "PUT", f"/v1/users/{user}/devices/fcm", {"platform": "android", "fcmToken": FCM + user})
+    ok(server, "PUT", f"/v1/users/{user}/devices/apns", {"platform": "ios", "apnsToken": APNS})
+    register(server, user, "off")
+    ok(server, "POST", f"/v1/users/{user}/devices/off/deactivate")
+    literal_put(ddb_of(server), "device-tokens", user, "literal", "no token")
+    made = notify(server, user)
+    assert (made["messages"], made["devices"]) == (1, 5)
+    assert made["leftOut"] == {"noExpoToken": 2, "inactive": 1, "badExpoToken": 1}
+    named = notify(server, user, {**HELLO, "devices": ["fcm", "gone"]})
+    assert (named["devices"], named["leftOut"]) == (1, {"noExpoToken": 1, "notFound": 1})
+    assert ok(server, "GET", f"/v1/notifications/{named['id']}")["leftOut"] == named["leftOut"]
+    await_counts(server, made, {"accepted": 1})
+    assert dict(expo.delivered) == {token: 1}
+    nobody = notify(server, new_id())
+    assert (nobody["messages"], nobody["devices"], nobody["leftOut"]) == (0, 0, {})
+
+
+def test_a_broadcast_counts_devices_without_a_token_of_expos_also_in_a_dry_run(alone, own):
+    register(alone, "ann", "d", "android")
+    ok(alone, "PUT", "/v1/users/ann/devices/fcm", {"platform": "android", "fcmToken": FCM})
+    for dry in (False, True):
+        made = call(alone, "POST", "/v1/notifications", {**HELLO, "dryRun": dry})[1]
+        eventually(lambda made=made: ok(alone, "GET", f"/v1/notifications/{made['id']}")["devices"] == 2)
+        assert ok(alone, "GET", f"/v1/notifications/{made['id']}")["leftOut"] == {"noExpoToken": 1}
+    await_counts(alone, call(alone, "POST", "/v1/notifications", HELLO)[1], {"accepted": 1})
+
+
+def test_a_token_of_expos_may_be_a_uuid(server, expo):
+    user, token = new_id(), str(uuid.uuid4())
+    ok(server, "PUT", f"/v1/users/{user}/devices/d", {"platform": "ios", "expoPushToken": token})
+    await_counts(server, notify(server, user), {"accepted": 1})
+    assert expo.delivered[token] == 1
+    feedback = ok(server, "POST", "/v1/devices/feedback", {"results": [{"token": token, "error": "DeviceNotRegistered"}]})
+    assert feedback["outcomes"] == ["disabled"] and not is_active(server, user, "d")
+
+
+def test_a_malformed_token_spoils_no_other_entry_of_feedback(server):
+    user = new_id()
+    token = register(server, user, "d")
+    results = [{"token": one, "error": "DeviceNotRegistered"} for one in ("nonsense", token, "x" * 5000)]
+    answer = ok(server, "POST", "/v1/devices/feedback", {"results": results})
+    assert answer["outcomes"] == ["invalid", "disabled", "invalid"] and not is_active(server, user, "d")
+
+
 def test_an_idempotency_key_sends_once(server, expo):
     user = new_id()
     token = register(server, user, "d")

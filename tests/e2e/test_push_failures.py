@@ -11,10 +11,11 @@ import pytest
 from conftest import program
 from expo import Expo
 from pusher import (  # noqa: F401: some are fixtures
-    Pusher, alone, await_counts, eventually, expo, guarded, is_active, metric, notify, own, register, server, shared, stopped, token_of,
+    HELLO, Pusher, alone, await_counts, eventually, expo, guarded, is_active, let_go, metric, notify, own, queued, register, server, shared, stopped,
+    timed, token_of,
 )
 from test_push_devices import ddb_of, key, literal_put
-from test_users import new_id, ok
+from test_users import new_id, ok, rows
 
 pytestmark = pytest.mark.gatehouse_only
 
@@ -231,3 +232,92 @@ def test_a_subject_whose_number_is_malformed_is_logged_once_and_not_with_every_r
     ddb.delete_item(TableName="gatehouse-events", Key=seq)
     await_counts(alone, made, {"skipped": 1})
     eventually(lambda: b"commits work again" in alone.logged())
+
+
+# ---- no answer, and trying again ----
+
+
+@pytest.mark.parametrize("message", [{"priority": "high"}, {"collapseId": "news"}, {"tag": "news"}, {"onUnknown": "retry"}])
+def test_messages_that_may_be_sent_twice_are_sent_again_while_a_gateway_answers_502(alone, own, message):
+    user = new_id()
+    tokens = [register(alone, user, f"d{i}") for i in range(90)]
+    own.weather = "gateway"
+    made = notify(alone, user, {**HELLO, **message})
+    assert made["onUnknown"] == "retry"
+    eventually(lambda: own.steps["gateway"] >= 2)
+    own.weather = None
+    done = await_counts(alone, made, {"accepted": 90})
+    assert dict(own.delivered) == {token: 1 for token in tokens} and done["resent"] >= 91 and done["counts"]["unknown"] == 0
+    assert metric(alone, "gatehouse_push_resent_total") == done["resent"]
+    assert max(len(body[0]["to"]) if isinstance(body[0]["to"], list) else 1 for _, _, body in own.requests[1:own.steps["gateway"]]) == 1
+
+
+def test_after_no_answer_one_message_finds_out_whether_the_provider_is_back(alone, own):
+    """So a broadcast that gives up loses the calls that were under way, and then one message per try."""
+    user = new_id()
+    for i in range(90):
+        register(alone, user, f"d{i}")
+    own.weather = "gateway"
+    made = notify(alone, user)
+    assert made["onUnknown"] == "give_up"
+    await_counts(alone, made, {"unknown": 90})
+    other = notify(alone, user)
+    eventually(lambda: own.steps["gateway"] >= 3)
+    own.weather = None
+    done = await_counts(alone, other, {"queued": 0, "sending": 0})
+    assert 1 <= done["counts"]["unknown"] <= own.steps["gateway"] - 1 and done["counts"]["accepted"] == 90 - done["counts"]["unknown"]
+
+
+@pytest.mark.parametrize("setting, message, wanted", [
+    ("retry", {}, "retry"), ("give_up", {"priority": "high"}, "give_up"), ("give_up", {"onUnknown": "retry"}, "retry"), ("auto", {}, "give_up"),
+])
+def test_the_identity_file_says_what_becomes_of_messages_that_do_not_say_so(own, setting, message, wanted):
+    server = Pusher(own, on_unknown=setting)
+    try:
+        assert notify(server, new_id(), {**HELLO, **message})["onUnknown"] == wanted
+    finally:
+        server.close()
+
+
+def test_a_message_that_never_gets_an_answer_is_sent_nine_times_and_then_unknown(timed, own):
+    user = new_id()
+    token = register(timed, user, "d")
+    own.weather = "accepted_then_reset"
+    made = notify(timed, user, {**HELLO, "onUnknown": "retry"})
+    for tries in range(1, 9):
+        eventually(lambda tries=tries: own.calls >= tries)
+        timed.clock.passes(400)
+        let_go(timed, own, rate=700 + tries)  # the gate's own patience
+    assert await_counts(timed, made, {"unknown": 1})["resent"] == 8
+    assert own.delivered[token] == own.calls == 9
+
+
+def test_a_kill_during_a_call_sends_again_what_may_be_sent_twice(alone, own):
+    users = [new_id(), new_id()]
+    tokens = [register(alone, user, "d") for user in users]
+    own.stalls = set(tokens)
+    made = [notify(alone, user, {**HELLO, "onUnknown": how}) for user, how in zip(users, ("retry", "give_up"))]
+    eventually(lambda: own.steps["accepted_then_stalls"] >= 1 and queued(alone) == 2)
+    eventually(lambda: sum(ok(alone, "GET", f"/v1/notifications/{one['id']}")["counts"]["sending"] for one in made) >= 1)
+    sending = [ok(alone, "GET", f"/v1/notifications/{one['id']}")["counts"]["sending"] for one in made]
+    alone.kill()
+    own.stalls = set()
+    alone.start()
+    await_counts(alone, made[0], {"accepted": 1})
+    await_counts(alone, made[1], {"unknown": 1} if sending[1] else {"accepted": 1})
+
+
+def test_a_receipt_that_says_too_many_messages_has_the_message_sent_again(timed, own):
+    user = new_id()
+    tokens = [register(timed, user, f"d{i}") for i in range(3)]
+    own.limited_later[tokens[1]] = 1
+    made = notify(timed, user)
+    await_counts(timed, made, {"accepted": 3})
+    timed.clock.passes(901)
+    await_counts(timed, made, {"delivered": 2, "queued": 1})
+    timed.clock.passes(2)
+    done = await_counts(timed, made, {"accepted": 1})
+    assert dict(own.delivered) == {tokens[0]: 1, tokens[1]: 2, tokens[2]: 1} and done["counts"]["failed"] == 0
+    timed.clock.passes(901)
+    assert await_counts(timed, made, {"delivered": 3})["state"] == "done"
+    assert "Hello" not in json.dumps(rows(timed)["gatehouse-push"])

@@ -49,6 +49,7 @@ CALL(receipts_due, push_receipts_due(&t->ctx, c->who.shard, &c->due, err))
 CALL(receipts_settle, push_receipts_settle(&t->ctx, &c->receipts, &c->next, &c->tally, err))
 CALL(dead, push_dead_take(&t->ctx, c->who.shard, &c->more, &c->tally, err))
 CALL(count, push_queued(&t->ctx, &c->queued, err))
+CALL(cancel, notification_cancel(&t->ctx, c->id, &c->n, err))
 
 /* ---- words ---- */
 
@@ -115,16 +116,21 @@ static int64_t queued(struct service *s)
 }
 
 /* Takes what is due in any shard; the call says which. */
-static struct call taken(struct service *s)
+static struct call taken_at_most(struct service *s, uint32_t room)
 {
 	struct call c = {0};
 
 	for (uint32_t shard = 0; shard < PUSH_SHARDS && c.taken.count == 0; shard++) {
-		c = (struct call){.who = {shard, BYTES("me")}, .room = PUSH_BATCH_MAX};
+		c = (struct call){.who = {shard, BYTES("me")}, .room = room};
 		turn_take(s, &c.turn, due);
 		turn_take(s, &c.turn, take);
 	}
 	return c;
+}
+
+static struct call taken(struct service *s)
+{
+	return taken_at_most(s, PUSH_BATCH_MAX);
 }
 
 static void settle_as(struct service *s, struct call *c, struct push_settle how)
@@ -220,6 +226,94 @@ TEST(push, the_queue_takes_its_maximum_and_refuses_one_more_and_nothing_is_done_
 	settle_as(&s, &c, (struct push_settle){.end = PUSH_LOST});
 	assert_int_equal(queued(&s), 8 - c.taken.messages);
 	notified(&s, "ann");
+	service_close(&s);
+}
+
+TEST(push, a_call_with_room_for_one_takes_one_of_a_batch_and_the_rest_waits_on)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c;
+	uint32_t            messages = 1;
+
+	open_on(&s);
+	devices(&s, "ann", 30);
+	n = notified(&s, "ann");
+	c = taken_at_most(&s, 1);
+	assert_true(c.taken.count == 1 && c.taken.messages == 1);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_LOST});
+	assert_int_equal(queued(&s), 29);
+	while ((c = taken(&s)).taken.count > 0)
+		messages += c.taken.messages;
+	assert_int_equal(messages, 30);
+	n = now_of(&s, &n);
+	assert_true(n.counts[PUSH_UNKNOWN] == 1 && n.counts[PUSH_SENDING] == 29);
+	service_close(&s);
+}
+
+/* ---- cancelling ---- */
+
+static void cancelled(struct service *s, const struct notification *n)
+{
+	struct call c = {.id = n->id};
+
+	turn_take(s, &c.turn, cancel);
+}
+
+TEST(push,
+     what_waits_of_a_cancelled_notification_is_counted_at_once_and_leaves_the_queue_without_room_in_a_call)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c = {0};
+
+	open_on(&s);
+	devices(&s, "ann", 250);
+	n = notified(&s, "ann");
+	cancelled(&s, &n);
+	n = now_of(&s, &n);
+	assert_true(n.counts[PUSH_CANCELLED] == 250 && n.counts[PUSH_QUEUED] == 0);
+	assert_true(notification_ended(&n) && n.message.len == 0);
+	assert_int_equal(queued(&s), 250);
+	for (uint32_t shard = 0; shard < PUSH_SHARDS; shard++) {
+		c = (struct call){.who = {shard, BYTES("me")}};
+		turn_take(&s, &c.turn, due);
+		assert_int_equal(c.due.messages, 0);
+		turn_take(&s, &c.turn, take);
+		assert_int_equal(c.taken.count, 0);
+	}
+	assert_int_equal(queued(&s), 0);
+	assert_int_equal(now_of(&s, &n).counts[PUSH_CANCELLED], 250);
+	service_close(&s);
+}
+
+TEST(push, what_is_being_sent_when_it_is_cancelled_is_cancelled_only_if_it_would_have_to_be_sent_again)
+{
+	static const enum push_end ends[] = {PUSH_LATER, PUSH_REFUSED, PUSH_TICKETS};
+	struct service             s;
+	struct notification        n;
+	struct call                c;
+
+	open_on(&s);
+	devices(&s, "ann", 3);
+	for (int i = 0; i < 3; i++) {
+		n = notified(&s, "ann");
+		c = taken(&s);
+		cancelled(&s, &n);
+		assert_int_equal(now_of(&s, &n).counts[PUSH_SENDING], 3);
+		settle_as(&s, &c, (struct push_settle){.end = ends[i], .tickets = tickets_ok(&s, 3)});
+		assert_int_equal(
+		        now_of(&s, &n).counts[ends[i] == PUSH_TICKETS ? PUSH_ACCEPTED : PUSH_CANCELLED], 3);
+		assert_int_equal(queued(&s), 0);
+		assert_int_equal(taken(&s).taken.count, 0);
+	}
+	c = (struct call){.id = n.id};
+	turn_take(&s, &c.turn, cancel); /* once more changes nothing */
+	n = notified(&s, "ann");
+	c = taken(&s);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_TICKETS, .tickets = tickets_ok(&s, 3)});
+	c = (struct call){.id = n.id};
+	assert_int_equal(turn_try(&s, &c.turn, cancel), ERR_NOT_NOW);
 	service_close(&s);
 }
 

@@ -68,12 +68,12 @@ TEST(push_tokens, forms_at_their_bounds_and_one_past_them)
 	assert_false(push_token_is(PUSH_EXPO, BYTES("ExponentPushToken[a]]")));
 	assert_false(push_token_is(PUSH_EXPO, BYTES("ExponentPushToken[a")));
 	assert_false(push_token_is(PUSH_EXPO, BYTES("PushToken[a]")));
-	assert_true(push_token_sendable(BYTES("ExponentPushToken[x]")));
-	assert_true(push_token_sendable(BYTES("f81d4fae-7dec-11d0-A765-00a0c91e6bf6")));
-	assert_false(push_token_sendable(BYTES("f81d4fae-7dec-11d0-A765-00a0c91e6bf")));
-	assert_false(push_token_sendable(BYTES("f81d4fae-7dec-11d0-A765-00a0c91e6bf6a")));
-	assert_false(push_token_sendable(BYTES("f81d4fae-7dec-11d0-A765000a0c91e6bf6")));
-	assert_false(push_token_sendable(BYTES("")));
+	assert_true(push_token_is(PUSH_EXPO, BYTES("ExponentPushToken[x]")));
+	assert_true(push_token_is(PUSH_EXPO, BYTES("f81d4fae-7dec-11d0-A765-00a0c91e6bf6")));
+	assert_false(push_token_is(PUSH_EXPO, BYTES("f81d4fae-7dec-11d0-A765-00a0c91e6bf")));
+	assert_false(push_token_is(PUSH_EXPO, BYTES("f81d4fae-7dec-11d0-A765-00a0c91e6bf6a")));
+	assert_false(push_token_is(PUSH_EXPO, BYTES("f81d4fae-7dec-11d0-A765000a0c91e6bf6")));
+	assert_false(push_token_is(PUSH_EXPO, BYTES("")));
 	assert_true(push_token_is(PUSH_FCM, many(&s, 'x', PUSH_FCM_BYTES_MIN)));
 	assert_false(push_token_is(PUSH_FCM, many(&s, 'x', PUSH_FCM_BYTES_MIN - 1)));
 	assert_true(push_token_is(PUSH_FCM, many(&s, 'x', PUSH_TOKEN_BYTES_MAX)));
