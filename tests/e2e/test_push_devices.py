@@ -724,13 +724,13 @@ def test_the_command_line_lists_ends_and_cleans_up(server):
 
 def counted(server):
     lines = server.v1.send("GET", "/metrics", b"", {}).body.decode().splitlines()
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line.startswith("gatehouse_requests_total{"))}
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line.startswith(("gatehouse_requests_total{", "gatehouse_errors_total{")))}
 
 
 def fires(alarm, severity, before, after, tmp_path):
     """Do Prometheus's rules fire, if a server counts from the one to the other within a minute?"""
-    series = [{"series": name.replace("{", '{job="g",instance="a",'), "values": " ".join([str(before[name])] * 5 + [str(after[name])] * 4)}
-              for name in after if after[name] != before[name]]
+    series = [{"series": name.replace("{", '{job="g",instance="a",'), "values": " ".join([str(before.get(name, 0))] * 5 + [str(after[name])] * 4)}
+              for name in after if after[name] != before.get(name, 0)]
     labels = f'ALERTS{{alertname="{alarm}",alertstate="firing",instance="a",job="g",severity="{severity}"}}'
     test = {"rule_files": [str(RULES / "gatehouse.rules.yml")], "evaluation_interval": "1m", "tests": [
         {"interval": "1m", "input_series": series, "promql_expr_test": [
