@@ -19,7 +19,7 @@ struct operation;
 enum {
 	METER_SHARDS = 8,
 	METER_OPERATIONS_MAX = 47, /* DynamoDB's; a test holds the table to it */
-	METER_ROUTES_MAX = 96,     /* those of /v1 */
+	METER_ROUTES_MAX = 128,    /* those of /v1 */
 	METER_ROWS = 1 + METER_OPERATIONS_MAX + METER_ROUTES_MAX,
 	METER_OUTCOMES = 1 ERR_CODES(METER_ONE_MORE), /* ERR_NONE and every code */
 };

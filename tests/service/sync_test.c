@@ -2,6 +2,7 @@
 #include "service/scene.h"
 #include "service/turn.h"
 
+#include "service/erased.h"
 #include "service/sync.h"
 
 /* ---- calls ---- */
@@ -17,6 +18,7 @@ struct call {
 	struct user_created created;
 	struct email_claim  claim;
 	enum user_status    status;
+	struct user_fields  fields;
 };
 
 static enum err_code apply(struct turn *t, struct err *err)
@@ -47,6 +49,13 @@ static enum err_code become(struct turn *t, struct err *err)
 	struct call *c = (struct call *)t;
 
 	return user_become(&t->ctx, &(struct user_patch){.id = c->id}, c->status, &c->user, err);
+}
+
+static enum err_code change(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_change(&t->ctx, &(struct user_patch){.id = c->id, .fields = c->fields}, &c->user, err);
 }
 
 static enum err_code add(struct turn *t, struct err *err)
@@ -238,6 +247,197 @@ TEST(sync, an_address_that_the_user_only_claimed_is_verified_by_it_and_its_end_i
 	assert_true(c.emails.list[0].verified && c.emails.list[0].primary);
 	assert_int_equal(rows_of_users(&s), 4);
 	assert_null(item_get(&c.emails.list[0].row, BYTES("codeHash")));
+	service_close(&s);
+}
+
+/* ---- complete records ---- */
+
+static struct bytes attribute(struct service *s, const char *id, const char *name)
+{
+	struct call c = seen(s, id);
+
+	return row_text(&c.user.attributes, name);
+}
+
+static void patched(struct service *s, const char *id, const char *name, const char *text)
+{
+	struct call  c = {.id = bytes_of(id), .status = USER_ACTIVE};
+	struct value v = value_string(bytes_of(text));
+
+	c.fields.attributes = item_with(&s->f.arena, &(struct item){0}, bytes_of(name), &v);
+	turn_take(s, &c.turn, change);
+}
+
+static struct sync_record complete(struct service *s, const char *id, const char *email)
+{
+	struct sync_record q = record(id, email);
+	struct value       gold = value_string(BYTES("gold"));
+
+	q.complete = q.fresh = true;
+	q.standing = SYNC_WELCOME;
+	q.fields.first_name = (struct user_text){true, BYTES("Ann")};
+	q.fields.phone = (struct user_text){true, BYTES("+442071838750")};
+	q.fields.attributes = item_with(&s->f.arena, &(struct item){0}, BYTES("tier"), &gold);
+	return q;
+}
+
+TEST(sync, the_address_of_a_complete_record_becomes_primary_and_the_one_before_goes_7)
+{
+	struct service     s;
+	struct sync_record q;
+	struct call        c;
+
+	service_open(&s, NULL);
+	q = complete(&s, "ann", "old@example.org");
+	synced(&s, &q);
+	q.email = BYTES("new@example.org");
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	c = seen(&s, "ann");
+	assert_true(bytes_is(c.user.email, "new@example.org"));
+	assert_int_equal(c.emails.count, 1);
+	assert_true(c.emails.list[0].primary && bytes_equal(c.emails.list[0].id, c.user.email_id));
+	assert_int_equal(rows_of_users(&s), 4); /* no marker or alias is left of the old one */
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UNCHANGED);
+	q = complete(&s, "bob", "old@example.org"); /* it is free */
+	assert_int_equal(synced(&s, &q).outcome, SYNC_CREATED);
+	service_close(&s);
+}
+
+TEST(sync, an_address_that_the_user_proved_here_stays_when_the_providers_changes_7)
+{
+	struct service     s;
+	struct sync_record q, own = record("ann", "own@example.org");
+	struct call        c;
+
+	service_open(&s, NULL);
+	synced(&s, &own);
+	fixture_ok(&s.f, "UpdateItem",
+	           "{'TableName':'users','Key':{'PK':{'S':'USER#ann'},'SK':{'S':'PROFILE'}},"
+	           "'UpdateExpression':'REMOVE syncEmailId'}"); /* as if it was proved here */
+	q = complete(&s, "ann", "first@example.org");
+	synced(&s, &q);
+	assert_true(bytes_is(seen(&s, "ann").user.email, "first@example.org"));
+	q.email = BYTES("second@example.org");
+	synced(&s, &q);
+	c = seen(&s, "ann");
+	assert_int_equal(c.emails.count, 2);
+	assert_true(bytes_is(c.user.email, "second@example.org"));
+	q.email = BYTES("own@example.org"); /* and back to it: the user's own becomes the primary one */
+	synced(&s, &q);
+	c = seen(&s, "ann");
+	assert_int_equal(c.emails.count, 1);
+	assert_true(bytes_is(c.user.email, "own@example.org") && c.emails.list[0].primary);
+	service_close(&s);
+}
+
+TEST(sync, an_address_that_is_not_verified_there_leaves_the_primary_one_7)
+{
+	struct service     s;
+	struct sync_record q;
+
+	service_open(&s, NULL);
+	q = complete(&s, "ann", "old@example.org");
+	synced(&s, &q);
+	q.email = BYTES("new@example.org");
+	q.email_verified = false;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UNCHANGED);
+	assert_true(bytes_is(seen(&s, "ann").user.email, "old@example.org"));
+	service_close(&s);
+}
+
+TEST(sync, a_complete_record_takes_away_what_the_provider_gave_and_nothing_else_7)
+{
+	struct service     s;
+	struct sync_record q, partial = record("ann", NULL);
+
+	service_open(&s, NULL);
+	q = complete(&s, "ann", "ann@example.org");
+	synced(&s, &q);
+	patched(&s, "ann", "mine", "kept");
+	assert_int_equal(synced(&s, &partial).outcome, SYNC_UNCHANGED);
+	assert_true(bytes_is(attribute(&s, "ann", "tier"), "gold"));
+	q.fields = (struct user_fields){.last_name = {true, BYTES("Lee")}};
+	q.keeps = true;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	assert_true(bytes_is(seen(&s, "ann").user.first_name, "Ann"));
+	q.keeps = false;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	assert_int_equal(seen(&s, "ann").user.first_name.len, 0);
+	assert_int_equal(seen(&s, "ann").user.phone.len, 0);
+	assert_true(bytes_is(seen(&s, "ann").user.last_name, "Lee"));
+	assert_int_equal(attribute(&s, "ann", "tier").len, 0);
+	assert_true(bytes_is(attribute(&s, "ann", "mine"), "kept"));
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UNCHANGED);
+	service_close(&s);
+}
+
+TEST(sync, fifty_attributes_are_taken_and_one_more_is_refused)
+{
+	struct service     s;
+	struct sync_record q = record("ann", NULL);
+	struct sync_result r;
+	struct value       text = value_string(BYTES("x"));
+
+	service_open(&s, NULL);
+	for (int i = 0; i < 50; i++)
+		q.fields.attributes = item_with(&s.f.arena, &q.fields.attributes,
+		                                arena_printf(&s.f.arena, "a%02d", i), &text);
+	assert_int_equal(synced(&s, &q).outcome, SYNC_CREATED);
+	assert_int_equal(seen(&s, "ann").user.attributes.count, 50);
+	q.fields.attributes = item_with(&s.f.arena, &q.fields.attributes, BYTES("b"), &text);
+	assert_int_equal(try_sync(&s, &q, &r), ERR_INVALID);
+	service_close(&s);
+}
+
+/* ---- times ahead, and people who were erased ---- */
+
+TEST(sync, a_time_far_ahead_counts_as_now_and_freezes_nobody_9)
+{
+	struct service     s;
+	struct sync_record q = record("ann", NULL);
+	const int64_t      now_ms = START_S * INT64_C(1000);
+
+	service_open(&s, NULL);
+	at(&s, 0);
+	q.has_time = true;
+	q.time_ms = INT64_C(4070908800000); /* 2099 */
+	synced(&s, &q);
+	at(&s, 1);
+	q.time_ms = now_ms + 1000;
+	q.fields.first_name = (struct user_text){true, BYTES("later")};
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	fixture_ok(&s.f, "UpdateItem",
+	           "{'TableName':'users','Key':{'PK':{'S':'USER#ann'},'SK':{'S':'PROFILE'}},"
+	           "'UpdateExpression':'SET syncTime = :t',"
+	           "'ExpressionAttributeValues':{':t':{'N':'4070908800000'}}}"); /* of an earlier build */
+	q.fields.first_name.text = BYTES("latest");
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	q.time_ms = now_ms + 1000 + SYNC_LEEWAY_MS; /* clocks differ: as it says */
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UNCHANGED);
+	q.time_ms--;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_STALE);
+	service_close(&s);
+}
+
+static enum err_code mark_erased(struct turn *t, struct err *err)
+{
+	(void)err;
+	erased_mark(&t->ctx, BYTES("ann"));
+	return ERR_NONE;
+}
+
+TEST(sync, a_user_who_was_erased_does_not_come_back_5)
+{
+	struct service     s;
+	struct sync_record q = record("ann", "ann@example.org");
+	struct sync_result r;
+	struct call        c = {.id = BYTES("ann")};
+
+	service_open(&s, NULL);
+	turn_take(&s, &c.turn, mark_erased);
+	assert_int_equal(try_sync(&s, &q, &r), ERR_NOT_NOW);
+	made(&s, "ann"); /* a person says otherwise */
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
 	service_close(&s);
 }
 
