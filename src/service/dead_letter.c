@@ -177,6 +177,8 @@ enum err_code sync_deliver(struct context *ctx, const struct sync_record *q, str
 	rc = sync_apply(ctx, q, &out->result, &why);
 	if (rc == ERR_NONE)
 		return ERR_NONE;
+	if (is_final(rc) && rc != ERR_USER_EXISTS && sync_bar(ctx, q, err) != ERR_NONE)
+		return err->code;
 	if (is_final(rc))
 		return letter_put(ctx, q, &why, out, err);
 	*err = why;

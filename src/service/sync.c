@@ -335,3 +335,15 @@ enum err_code sync_apply(struct context *ctx, const struct sync_record *q, struc
 		return err->code;
 	return out->outcome == SYNC_LEFT_OUT ? ERR_NONE : dead_letter_settle(ctx, &bounded, err);
 }
+
+enum err_code sync_bar(struct context *ctx, const struct sync_record *q, struct err *err)
+{
+	struct sync_record bare = {.provider = q->provider,
+	                           .id = q->id,
+	                           .name = q->name,
+	                           .standing = q->standing,
+	                           .fresh = q->fresh};
+	struct sync_result r;
+
+	return q->standing == SYNC_BARRED ? apply(ctx, &bare, &r, err) : ERR_NONE;
+}

@@ -89,6 +89,9 @@ bool sync_provider_is(struct bytes name);
 enum err_code sync_apply(struct context *ctx, const struct sync_record *q, struct sync_result *out,
                          struct err *err);
 
+/* (8) Of a record that was refused: who is barred there is suspended all the same, and created without anything else if it is absent. */
+enum err_code sync_bar(struct context *ctx, const struct sync_record *q, struct err *err);
+
 /* (3), (9) Is the record older than the one that this row was written from? */
 bool sync_is_stale(const struct context *ctx, const struct sync_record *q, const struct item *row);
 

@@ -403,6 +403,26 @@ TEST(reconcile, a_disabled_account_is_suspended_with_its_tokens_and_comes_back_w
 	pool_close(&s);
 }
 
+TEST(reconcile, a_disabled_account_is_suspended_although_the_rest_of_its_record_cannot_be_written)
+{
+	struct service s;
+	struct job     job;
+
+	pool_open(&s, 2);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	pool.users[1].email = pool.users[0].email; /* taken */
+	pool.users[1].standing = SYNC_BARRED;
+	pool.users[pool.count++] = person("new", "user00@example.org");
+	pool.users[2].standing = SYNC_BARRED;
+	job = reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(number(&job, "dead_lettered"), 2);
+	assert_int_equal(letters(&s), 2);
+	assert_int_equal(status_of(&s, "user01"), USER_SUSPENDED);
+	assert_int_equal(status_of(&s, "new"), USER_SUSPENDED);
+	assert_true(revoked_before(&s, "new") > 0);
+	pool_close(&s);
+}
+
 TEST(reconcile, whom_a_person_suspended_is_never_reactivated_even_if_the_sync_had_suspended_it_before)
 {
 	struct service s;
