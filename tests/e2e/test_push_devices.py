@@ -760,13 +760,15 @@ def test_a_hundred_duplicate_registrations_are_silent_and_one_more_fires(fresh, 
     assert fires("GatehouseConditionalCheckFailures", "warning", before, counted(fresh), tmp_path)
 
 
-def test_one_registration_that_the_server_failed_fires(tmp_path):
+def test_registrations_that_a_full_disk_refuses_fire_when_they_are_more_than_ten(tmp_path):
     server = Server("--fault", "disk-full:1")
     try:
         end = time.monotonic() + 20
         while register(server, "ann", "phone")[0] != 503:
             assert time.monotonic() < end, "the disk was not found full"
         before = counted(server)
+        for _ in range(10):
+            assert register(server, "ann", "phone")[0] == 503
         assert not fires("GatehouseSystemErrors", "critical", before, counted(server), tmp_path)
         assert register(server, "ann", "phone")[0] == 503
         assert fires("GatehouseSystemErrors", "critical", before, counted(server), tmp_path)
