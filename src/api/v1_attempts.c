@@ -187,6 +187,7 @@ void attempt_committed(struct v1_call *c)
 	                                                .source_locked = a->r.source_locked});
 	if (!a->begins || a->id.len == 0)
 		rule_tally_attempt(a->q.rule, a->begins ? OUTCOME_COUNT : a->outcome, a->r.verdict.kind);
+	rule_tally_risk(a->q.rule, &a->r.verdict);
 	if (a->q.token_sent && a->q.rule->max_device > 0 && !finished)
 		metric_add(&m->devices[a->r.known_device ? METER_DEVICE_KNOWN : METER_DEVICE_UNKNOWN], 1);
 	if (a->r.device_revoked)
