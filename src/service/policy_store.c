@@ -435,20 +435,6 @@ static void load_stored(struct policy_store *s, const struct document_kind *kind
 		load_failed(s, kind, again(kind, a, stored->version), &err);
 }
 
-static enum err_code version_parse(struct context *ctx, const struct document_kind *kind,
-                                   const struct policy_version *stored, struct document **out,
-                                   struct err *err)
-{
-	struct json_reader *reader = json_reader_open();
-	struct json        *tree;
-	enum err_code       rc = json_read(reader, ctx->arena, stored->text, &tree, err);
-
-	if (rc == ERR_NONE)
-		rc = kind->parse(tree, out, err);
-	json_reader_close(reader);
-	return rc;
-}
-
 enum err_code policy_store_version(struct context *ctx, const struct document_kind *kind, int64_t version,
                                    struct document **out, struct err *err)
 {
@@ -458,8 +444,9 @@ enum err_code policy_store_version(struct context *ctx, const struct document_ki
 	*out = NULL;
 	if (rc == ERR_NONE && (version == 0 || (stored.found && stored.origin == DOCUMENT_SHIPPED)))
 		rc = policy_store_shipped(ctx->services->policies, kind, out, err);
-	else if (rc == ERR_NONE && stored.found)
-		rc = version_parse(ctx, kind, &stored, out, err);
+	else if (rc == ERR_NONE && stored.found &&
+	         (*out = stored_parse(kind, &stored, ctx->arena, err)) == NULL)
+		rc = err->code;
 	if (rc == ERR_NONE && *out != NULL)
 		(*out)->version = version;
 	return rc;
