@@ -352,20 +352,37 @@ static struct item lock_of_due(struct context *ctx, const struct item *due)
 	return row_item(&lock);
 }
 
-/* The lock is gone. If its lock.set waited and its time is not over, somebody removed its row without us: then there is nothing to tell. */
-static bool end_publish(struct context *ctx, const struct item *due)
+/* The row is gone, and its time is not over: somebody removed it without us. If it was the head's of a group, the first that is left is told of
+ * (lock_group.h, 5). */
+static enum err_code rest_announce(struct context *ctx, const struct item *due, bool *told, struct err *err)
 {
-	int64_t     until_s = row_i64(due, "until", 0);
+	struct value_list group = lock_group_of(due);
+	struct looked     row;
+
+	for (uint32_t i = 0; i < group.count && !*told; i++) {
+		if (ctx_look(ctx, value_text(&group.items[i]), row_text(due, "lock"), &row, err) != ERR_NONE)
+			return err->code;
+		*told = row.found && lock_holds(&row.item, ctx->now_us) &&
+		        row_i64(&row.item, LOCK_ANNOUNCE, 0) == row_i64(due, LOCK_ANNOUNCE, 0);
+	}
+	return *told ? lock_announce(ctx, &row.item, err) : ERR_NONE;
+}
+
+/* The lock is gone. */
+static enum err_code end_publish(struct context *ctx, const struct item *due, bool *told, struct err *err)
+{
+	bool        waited = row_i64(due, LOCK_ANNOUNCE, 0) > 0;
 	struct item lock;
 
-	if (row_i64(due, LOCK_ANNOUNCE, 0) > 0) {
-		if (until_s == 0 || until_s > ctx->now_s)
-			return false;
-		lock = lock_of_due(ctx, due);
+	*told = false;
+	if (waited && !row_expired(due, "until", ctx->now_us))
+		return rest_announce(ctx, due, told, err);
+	lock = lock_of_due(ctx, due);
+	if (waited)
 		lock_publish(ctx, EVENT_LOCK_SET, &lock, NULL);
-	}
 	expired_publish(ctx, due);
-	return true;
+	*told = true;
+	return ERR_NONE;
 }
 
 /* Removes a due row, and tells of it. The commit depends on the row, so that nobody else does too. (2) */
@@ -380,8 +397,7 @@ static enum err_code due_end(struct context *ctx, const struct item *row, bool *
 	if (!seen.found)
 		return ERR_NONE;
 	changes_attach_delete(&ctx->changes, TABLE_EVENTS, row_key_two(ctx->arena, seen.pk, seen.sk));
-	*told = end_publish(ctx, &seen.item);
-	return ERR_NONE;
+	return end_publish(ctx, &seen.item, told, err);
 }
 
 static bool is_of(const struct item *due, struct bytes hash)

@@ -180,6 +180,43 @@ TEST(lock_expiry, tells_of_locks_whose_attempts_were_never_finished)
 	service_close(&s);
 }
 
+/* … nor if each lock is of as many ids as a call can name. */
+TEST(lock_expiry, tells_of_locks_of_many_ids_whose_attempts_were_never_finished)
+{
+	enum { MANY = 20, LAPSE_S = 30 };
+	struct service            s;
+	struct lock_expiry       *e;
+	struct table_query_result told;
+
+	open_on(&s);
+	for (int i = 0; i < MANY; i++) {
+		const char      *who = arena_printf(&s.f.arena, "s%d%c", i, '\0').data;
+		struct beginning b = {.q = attempt_of(&s, &(struct try){.subject = who}),
+		                      .name = bytes_of(who)};
+
+		while (b.q.subject_count < SUBJECTS_MAX) {
+			b.q.subjects[b.q.subject_count] =
+			        arena_printf(&s.f.arena, "%s-%u", who, b.q.subject_count);
+			b.q.subject_count++;
+		}
+		FAIL(&s, .subject = who);
+		turn_take(&s, &b.turn, begin_run);
+		assert_true(b.begun.locked);
+	}
+	at(&s, LAPSE_S);
+	assert_int_equal(lock_expiry_open(&e, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	await_events(&s, EVENT_LOCK_SET, MANY);
+	lock_expiry_close(e);
+	told = events_of(&s, EVENT_LOCK_SET);
+	for (uint32_t i = 0; i < told.count; i++) {
+		const struct value *data = item_get(&told.items[i], BYTES("data"));
+		const struct value *others = item_get(&data->map, BYTES("otherSubjects"));
+
+		assert_true(others != NULL && others->list.count == SUBJECTS_MAX - 1);
+	}
+	service_close(&s);
+}
+
 TEST(lock_expiry, of_two_processes_on_one_table_tells_once)
 {
 	struct service      s;

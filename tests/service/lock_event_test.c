@@ -678,6 +678,211 @@ TEST(lock_events, of_a_source_whose_begun_attempts_lapse_are_told_then)
 	service_close(&s);
 }
 
+/* ---- (5) of several ids: the lock of a group waits as one ---- */
+
+#define BOTH .pairwise = "bob"
+
+static struct step begin_both(struct service *s)
+{
+	FAIL_TIMES(s, 2, .type = "PASSWORD_ENTRY", BOTH);
+	return BEGIN(s, .type = "PASSWORD_ENTRY", BOTH);
+}
+
+static int64_t waits_until(struct service *s, const char *id)
+{
+	struct item row;
+
+	assert_true(row_find(s, bytes_of(id), BYTES(PASSWORD_LOCK), &row));
+	return row_i64(&row, LOCK_ANNOUNCE, 0);
+}
+
+/* Each event is of alice, and names bob. */
+static void assert_names_both(struct service *s)
+{
+	struct table_query_result log = log_of(s);
+
+	for (uint32_t i = 0; i < log.count; i++) {
+		const struct value *others = item_get(data_of(&log.items[i]), BYTES("otherSubjects"));
+
+		assert_bytes(row_text(&log.items[i], "subject"), "alice");
+		assert_true(others != NULL && others->list.count == 1);
+		assert_bytes(value_text(&others->list.items[0]), "bob");
+	}
+}
+
+TEST(lock_groups, that_begin_set_hold_for_all_ids_and_wait_as_one)
+{
+	struct service s;
+
+	open_all_on(&s);
+	begin_both(&s);
+	assert_int_equal(FAIL(&s, .type = "PASSWORD_ENTRY").verdict.kind, VERDICT_LOCKED);
+	assert_int_equal(FAIL(&s, .type = "PASSWORD_ENTRY", .subject = "bob").verdict.kind, VERDICT_LOCKED);
+	assert_true(waits_until(&s, "alice") > 0);
+	assert_int_equal(waits_until(&s, "alice"), waits_until(&s, "bob"));
+	assert_int_equal(dues(&s).count, 1);
+	assert_string_equal(story(&s), "");
+	service_close(&s);
+}
+
+TEST(lock_groups, that_a_right_password_takes_back_are_lifted_whole_and_never_told)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	step = begin_both(&s);
+	assert_int_equal(finish(&s, &step, OUTCOME_SUCCESS), VERDICT_ALLOW);
+	assert_false(row_there(&s, "alice", PASSWORD_LOCK) || row_there(&s, "bob", PASSWORD_LOCK));
+	assert_int_equal(dues(&s).count, 0);
+	at(&s, 1000);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "");
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_attempt_fails_are_told_once)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	step = begin_both(&s);
+	finish(&s, &step, OUTCOME_FAILURE);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule");
+	assert_true(waits_until(&s, "alice") == 0 && waits_until(&s, "bob") == 0);
+	assert_int_equal(dues(&s).count, 1);
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 0);
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	assert_names_both(&s);
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_attempt_lapses_are_told_once_by_the_worker)
+{
+	struct service s;
+
+	open_all_on(&s);
+	begin_both(&s);
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 1);
+	assert_true(waits_until(&s, "alice") == 0 && waits_until(&s, "bob") == 0);
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	assert_names_both(&s);
+	service_close(&s);
+}
+
+TEST(lock_groups, that_end_before_their_attempt_lapses_are_told_whole)
+{
+	struct service s;
+
+	open_all_on(&s);
+	FAIL(&s, .type = "QUICK", BOTH);
+	BEGIN(&s, .type = "QUICK", BOTH);
+	at(&s, 60);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set QUICK rule; lock.expired QUICK");
+	assert_names_both(&s);
+	service_close(&s);
+}
+
+TEST(lock_groups, that_are_cleared_under_one_id_while_they_wait_are_never_told)
+{
+	struct service s;
+
+	open_all_on(&s);
+	begin_both(&s);
+	person_clears(&s, "bob");
+	assert_false(row_there(&s, "alice", PASSWORD_LOCK));
+	at(&s, 1000);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "");
+	service_close(&s);
+}
+
+TEST(lock_groups, that_a_person_prolongs_while_they_wait_are_told_as_the_persons)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	step = begin_both(&s);
+	person_sets(&s, "bob", 7200);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY person");
+	assert_true(waits_until(&s, "alice") == 0 && waits_until(&s, "bob") == 0);
+	finish(&s, &step, OUTCOME_FAILURE);
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 0);
+	assert_int_equal(dues(&s).count, 1);
+	assert_names_both(&s);
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_head_somebody_else_removed_while_they_waited_are_told_of_by_the_first_that_is_left_5)
+{
+	struct service            s;
+	struct step               step;
+	struct table_query_result log;
+
+	open_all_on(&s);
+	step = begin_both(&s);
+	fixture_ok(&s.f, "DeleteItem",
+	           "{'TableName':'auth-state','Key':{'PK':{'S':'alice'},'SK':{'S':'" PASSWORD_LOCK "'}}}");
+	finish(&s, &step, OUTCOME_FAILURE);
+	log = log_of(&s);
+	assert_int_equal(log.count, 1);
+	assert_bytes(row_text(&log.items[0], "subject"), "bob");
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 0);
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_head_somebody_else_removed_before_the_lapse_are_told_of_by_the_worker_5)
+{
+	struct service            s;
+	struct table_query_result log;
+
+	open_all_on(&s);
+	begin_both(&s);
+	fixture_ok(&s.f, "DeleteItem",
+	           "{'TableName':'auth-state','Key':{'PK':{'S':'alice'},'SK':{'S':'" PASSWORD_LOCK "'}}}");
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 1);
+	log = log_of(&s);
+	assert_int_equal(log.count, 1);
+	assert_bytes(row_text(&log.items[0], "subject"), "bob");
+	assert_int_equal(waits_until(&s, "bob"), 0);
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	service_close(&s);
+}
+
+/* It stops the attempt that wanted to begin: nobody is left who could take it back. */
+TEST(lock_events, a_lock_that_was_due_when_an_attempt_begins_is_told_at_once)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	service_rules(&s, "locks: {STANDARD: {duration: 900}}\n"
+	                  "journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 2, life: 7200}}}}\n");
+	step = BEGIN(&s, .type = "PASSWORD_ENTRY");
+	assert_false(step.begun.reserved);
+	assert_int_equal(waits_until(&s, "alice"), 0);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule");
+	service_close(&s);
+}
+
 /* (3) */
 TEST(lock_events, a_lock_that_expired_untold_is_told_first_when_it_is_set_anew)
 {
