@@ -67,6 +67,7 @@ static inline void act_begin(struct act *act, struct table *t)
 
 	act->ctx.services = &act->x->s.all;
 	act->ctx.arena = &act->x->s.f.arena;
+	act->ctx.caller = BYTES("-");
 	ctx_begin(&act->ctx, t);
 }
 
