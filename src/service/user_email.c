@@ -243,10 +243,9 @@ static enum err_code claim_again(const struct adding *a, struct bytes email_id, 
 	if (a->marks && !a->marker.found)
 		index_set(a->ctx, &row, a->q->user, a->q->email);
 	code_give(a, &row, email_id, ends_s);
-	if (a->marks && !a->marker.found)
-		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
-	else if (marks(&a->marker, a->q->user, email_id) &&
-	         !bytes_equal(row_text(&a->marker.item, EMAIL_TYPED), a->q->typed))
+	if ((a->marks && !a->marker.found) ||
+	    (marks(&a->marker, a->q->user, email_id) &&
+	     !bytes_equal(row_text(&a->marker.item, EMAIL_TYPED), a->q->typed)))
 		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
 	return ERR_NONE;
 }
