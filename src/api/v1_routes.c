@@ -132,6 +132,8 @@ static const struct v1_route routes[] = {
          FUNCTIONS(reconcile), job_wake_committed, NULL},
         {HTTP_GET, "/v1/sync/missing", READ, "ListSyncMissing", NO_BODY, "limit cursor", NULL,
          FUNCTIONS(missing_list), NULL, NULL},
+        {HTTP_POST, "/v1/sync/missing/restore", ADMINISTER, "RestoreSyncMissing", BODY, "",
+         v1_name_everything, FUNCTIONS(missing_restore), job_wake_committed, NULL},
         {HTTP_GET, "/v1/sync/dead-letters/{provider}/{id}", READ, "GetSyncDeadLetter", NO_BODY, "",
          v1_name_letter, FUNCTIONS(letter_get), NULL, NULL},
         {HTTP_DELETE, "/v1/sync/dead-letters/{provider}/{id}", ADMINISTER, "DeleteSyncDeadLetter", NO_BODY,

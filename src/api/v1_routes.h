@@ -130,6 +130,7 @@ void letter_redrive_committed(struct v1_call *c);
 ROUTE_FUNCTIONS(reconcile);
 ROUTE_FUNCTIONS(letters_redrive);
 ROUTE_FUNCTIONS(missing_list);
+ROUTE_FUNCTIONS(missing_restore);
 
 /* v1_targets.c */
 ROUTE_FUNCTIONS(target_put);

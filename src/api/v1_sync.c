@@ -53,6 +53,7 @@ static enum err_code read_record(struct v1_call *c, struct sync_record *out, str
 		out->email = v1_read_email(c, &f, "email", &out->email_typed);
 	out->email_verified = fields_bool_or(&f, "emailVerified", false);
 	v1_read_user_fields(c, &f, true, &out->fields);
+	out->complete = fields_bool_or(&f, "complete", false);
 	read_age(&f, out);
 	return fields_end(&f);
 }

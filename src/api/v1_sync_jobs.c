@@ -1,5 +1,5 @@
 /* Work on many users of identity providers:
- *   POST /v1/sync/reconcile, GET /v1/sync/missing
+ *   POST /v1/sync/reconcile, GET /v1/sync/missing, POST /v1/sync/missing/restore
  *   POST /v1/sync/dead-letters/redrive */
 #include "api/v1_jobs.h"
 #include "api/v1_routes.h"
@@ -13,6 +13,7 @@
 struct start_call {
 	struct reconcile   reconcile;
 	struct redrive     redrive;
+	struct restore     restore;
 	struct job_started r;
 };
 
@@ -24,20 +25,36 @@ static void started_encode(struct v1_call *c, struct json_writer *w)
 	v1_write_job(w, &s->r.job);
 }
 
+/* A body may be missing. */
+static struct start_call *start_begin(struct v1_call *c, struct fields *f, struct err *err)
+{
+	static const struct json nothing = {.type = JSON_OBJECT};
+	struct start_call       *s = arena_zalloc(c->ctx.arena, sizeof(*s));
+
+	c->request = s;
+	fields_init(f, c->body == NULL ? &nothing : c->body, err);
+	return s;
+}
+
+/* Empty: it does not say. */
+static struct bytes read_provider(struct fields *f)
+{
+	struct bytes name = fields_text_or(f, "provider", SYNC_PROVIDER_BYTES_MAX, (struct bytes){NULL, 0});
+
+	if (!fields_failed(f) && name.len > 0 && !sync_provider_is(name))
+		fields_fail(f, "provider", ERR_INVALID, "must have letters, digits, '-', '_' and '.' only");
+	return name;
+}
+
 enum err_code reconcile_decode(struct v1_call *c, struct err *err)
 {
 	static const char *const repairs[] = {"report", "suspend", NULL};
-	static const struct json nothing = {.type = JSON_OBJECT};
-	struct start_call       *s = arena_zalloc(c->ctx.arena, sizeof(*s));
 	struct job_new           job = {0};
 	struct fields            f;
+	struct start_call       *s = start_begin(c, &f, err);
 
-	c->request = s;
-	fields_init(&f, c->body == NULL ? &nothing : c->body, err);
-	s->reconcile.provider =
-	        fields_text_or(&f, "provider", SYNC_PROVIDER_BYTES_MAX, (struct bytes){NULL, 0});
-	if (!fields_failed(&f) && s->reconcile.provider.len > 0 && !sync_provider_is(s->reconcile.provider))
-		fields_fail(&f, "provider", ERR_INVALID, "must have letters, digits, '-', '_' and '.' only");
+	s->reconcile.provider = read_provider(&f);
+	s->reconcile.percent = fields_i64_or(&f, "missingPercentMax", 1, 100, 0);
 	s->reconcile.suspend = fields_choice(&f, "missing", repairs, 0) == 1;
 	v1_read_job(&f, &job);
 	s->reconcile.dry_run = job.dry_run;
@@ -57,17 +74,39 @@ void reconcile_encode(struct v1_call *c, struct json_writer *w)
 	started_encode(c, w);
 }
 
+enum err_code missing_restore_decode(struct v1_call *c, struct err *err)
+{
+	struct job_new     job = {0};
+	struct fields      f;
+	struct start_call *s = start_begin(c, &f, err);
+
+	s->restore.provider = read_provider(&f);
+	v1_read_job(&f, &job);
+	s->restore.dry_run = job.dry_run;
+	s->restore.rate = job.rate;
+	return fields_end(&f);
+}
+
+enum err_code missing_restore_run(struct v1_call *c, struct err *err)
+{
+	struct start_call *s = c->request;
+
+	return restore_start(&c->ctx, &s->restore, &s->r, err);
+}
+
+void missing_restore_encode(struct v1_call *c, struct json_writer *w)
+{
+	started_encode(c, w);
+}
+
 enum { ERROR_BYTES_MAX = 64 };
 
 enum err_code letters_redrive_decode(struct v1_call *c, struct err *err)
 {
-	static const struct json nothing = {.type = JSON_OBJECT};
-	struct start_call       *s = arena_zalloc(c->ctx.arena, sizeof(*s));
-	struct job_new           job = {0};
-	struct fields            f;
+	struct job_new     job = {0};
+	struct fields      f;
+	struct start_call *s = start_begin(c, &f, err);
 
-	c->request = s;
-	fields_init(&f, c->body == NULL ? &nothing : c->body, err);
 	s->redrive.error = fields_text_or(&f, "error", ERROR_BYTES_MAX, (struct bytes){NULL, 0});
 	v1_read_job(&f, &job);
 	s->redrive.dry_run = job.dry_run;
@@ -106,9 +145,8 @@ enum err_code missing_list_decode(struct v1_call *c, struct err *err)
 	c->request = m;
 	if (v1_query(c, "limit", &limit, err) != ERR_NONE || v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
-	if (limit.data != NULL && (!bytes_to_u64(limit, RECONCILE_MISSING_PAGE, &number) || number < 1))
-		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d",
-		                 RECONCILE_MISSING_PAGE);
+	if (limit.data != NULL && (!bytes_to_u64(limit, MISSING_PAGE_MAX, &number) || number < 1))
+		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d", MISSING_PAGE_MAX);
 	m->limit = (uint32_t)number;
 	if (cursor.data != NULL && !cursor_read(&c->ctx, cursor, &prefix, &m->after))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");

@@ -216,6 +216,8 @@ void v1_write_user_members(struct json_writer *w, const struct user *u)
 {
 	json_member_text(w, BYTES("id"), u->id);
 	json_member_text(w, BYTES("status"), bytes_of(user_status_names[u->status]));
+	if (u->status == USER_SUSPENDED)
+		json_member_text(w, BYTES(USER_SUSPENDED_BY), u->suspended_by);
 	json_member_text(w, BYTES("firstName"), u->first_name);
 	json_member_text(w, BYTES("lastName"), u->last_name);
 	json_member_text(w, BYTES("phone"), u->phone);

@@ -11,7 +11,7 @@ enum { PAGE = 100 };
 struct sync_options {
 	struct remote_options remote; /* first */
 	const char           *error, *missing;
-	uint64_t              limit;
+	uint64_t              limit, percent;
 	bool                  all;
 	struct job_start      job;
 };
@@ -94,6 +94,8 @@ static struct remote_call job_call(struct remote *r, struct bytes path, const ch
 	for (; (*members)[0] != NULL; members++)
 		if ((*members)[1] != NULL)
 			json_member_text(&w, bytes_of((*members)[0]), bytes_of((*members)[1]));
+	if (options_of(r)->percent > 0)
+		json_member_i64(&w, BYTES("missingPercentMax"), (int64_t)options_of(r)->percent);
 	job_start_write(&w, &options_of(r)->job);
 	json_end_object(&w);
 	return (struct remote_call){.method = "POST", .path = path, .body = buf_bytes(&body)};
@@ -144,9 +146,18 @@ static enum err_code run_reconcile(struct remote *r, struct err *err)
 	return job_run(r, &q, o->job.no_wait, NULL, err);
 }
 
+static enum err_code run_restore(struct remote *r, struct err *err)
+{
+	const struct sync_options *o = options_of(r);
+	const char *const          members[][2] = {{"provider", r->arguments[0]}, {NULL, NULL}};
+	struct remote_call         q = job_call(r, BYTES("/v1/sync/missing/restore"), members);
+
+	return job_run(r, &q, o->job.no_wait, NULL, err);
+}
+
 /* ---- the table ---- */
 
-enum { STATUS, DEAD_LETTERS, SHOW, REDRIVE, DROP, RECONCILE, MISSING, WORDS };
+enum { STATUS, DEAD_LETTERS, SHOW, REDRIVE, DROP, RECONCILE, MISSING, RESTORE, WORDS };
 
 static const struct command_word words[WORDS] = {
         [STATUS] = {"status", NULL, "how many dead letters there are, by error"},
@@ -156,13 +167,14 @@ static const struct command_word words[WORDS] = {
         [DROP] = {"drop", "PROVIDER ID", "give one up"},
         [RECONCILE] = {"reconcile", "[PROVIDER]", "compare the providers' users with those here, and repair"},
         [MISSING] = {"missing", NULL, "list users here whom reconciliation did not find there"},
+        [RESTORE] = {"restore", "[PROVIDER]", "reactivate all whom reconciliation suspended as missing"},
 };
 
 static const struct remote_word functions[WORDS] = {
         [STATUS] = {run_status, 0, 0},   [DEAD_LETTERS] = {run_letters, 0, 0},
         [SHOW] = {run_letter, 2, 2},     [REDRIVE] = {run_redrive, 0, 2},
         [DROP] = {run_drop, 2, 2},       [RECONCILE] = {run_reconcile, 0, 1},
-        [MISSING] = {run_missing, 0, 0},
+        [MISSING] = {run_missing, 0, 0}, [RESTORE] = {run_restore, 0, 1},
 };
 
 static const struct option_spec options[] = {
@@ -175,7 +187,10 @@ static const struct option_spec options[] = {
         {"--missing", OPTION_TEXT, "WHAT",
          "reconcile: report or suspend users here who are missing there (default: report)",
          offsetof(struct sync_options, missing), 0, 0},
-        JOB_OPTIONS(struct sync_options, job, "redrive --all, reconcile: letters or users"),
+        {"--missing-max", OPTION_NUMBER, "PERCENT",
+         "reconcile --missing suspend: suspend nobody if more are missing (default: 5)",
+         offsetof(struct sync_options, percent), 1, 100},
+        JOB_OPTIONS(struct sync_options, job, "redrive --all, reconcile, restore: letters or users"),
 };
 
 static int run(int argc, char **argv)

@@ -188,10 +188,14 @@ static void user_read(const struct json *user, const char *attributes, struct ar
                       struct cognito_user *out)
 {
 	const struct json *list = json_get(user, bytes_of(attributes));
+	const struct json *enabled = json_get(user, BYTES("Enabled"));
 	uint32_t           count = list == NULL || list->type != JSON_ARRAY ? 0 : list->count;
 
 	*out = (struct cognito_user){.name = text_of(user, "Username"),
-	                             .modified_ms = milliseconds_of(user, "UserLastModifiedDate")};
+	                             .modified_ms = milliseconds_of(user, "UserLastModifiedDate"),
+	                             .status = text_of(user, "UserStatus"),
+	                             .disabled = enabled != NULL && enabled->type == JSON_BOOL &&
+	                                         !json_truth(enabled)};
 	if (count > COGNITO_ATTRIBUTES_MAX)
 		count = COGNITO_ATTRIBUTES_MAX;
 	out->attributes = arena_array(a, count + 1, sizeof(*out->attributes));

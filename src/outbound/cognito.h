@@ -55,6 +55,8 @@ struct cognito_user {
 	struct cognito_value *attributes;
 	uint32_t              attribute_count;
 	int64_t               modified_ms; /* 0: it does not say */
+	struct bytes          status;      /* "CONFIRMED"; empty: it does not say */
+	bool                  disabled;    /* it says so */
 };
 
 struct cognito_page {

@@ -11,7 +11,8 @@
  *         allow_private: true                          # its address may be on this machine or in this network
  *         sign_out: true                               # suspending here signs out there; true unless set
  *         reconcile: 86400                             # seconds; 0: only when asked
- *         rate: 50                                     # users per second, while reconciling */
+ *         rate: 50                                     # users per second, while reconciling and signing out
+ *         absent: remove                               # fields and addresses that a user no longer has there; or keep */
 #include "outbound/cognito.h"
 #include "server/identity.h"
 #include "service/provider.h"
@@ -50,6 +51,13 @@ static void read_endpoint(const struct identity_reading *r, struct fields *f, st
 	p->ca_file = keep(all, bytes_of(ca_file));
 }
 
+static bool read_absent(struct fields *f)
+{
+	static const char *const choices[] = {"remove", "keep", NULL};
+
+	return fields_choice(f, "absent", choices, 0) == 1;
+}
+
 static void read_pool(const struct identity_reading *r, struct fields *f, struct providers *all)
 {
 	struct provider p = {.pool = fields_text(f, "pool", POOL_BYTES_MAX)};
@@ -70,6 +78,7 @@ static void read_pool(const struct identity_reading *r, struct fields *f, struct
 	p.sign_out = fields_bool_or(f, "sign_out", true);
 	p.reconcile_s = fields_i64_or(f, "reconcile", 0, RECONCILE_S_MAX, PROVIDER_RECONCILE_S);
 	p.rate = fields_i64_or(f, "rate", 1, RATE_MAX, PROVIDER_RATE);
+	p.keeps_absent = read_absent(f);
 	all->list[all->count++] = p;
 }
 

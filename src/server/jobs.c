@@ -77,10 +77,19 @@ struct jobs {
 	struct lane     lanes[LANES];
 };
 
-static const struct job_kind *const all_kinds[] = {
-        &adopt_job,     &erase_job,          &reconcile_job,   &redrive_job,
-        &push_cleanup,  &push_repair,        &push_erase,      &mass_revocation_kind,
-        &broadcast_job, &delivery_clean_job, &undelivered_job, NULL};
+static const struct job_kind *const all_kinds[] = {&adopt_job,
+                                                   &erase_job,
+                                                   &reconcile_job,
+                                                   &redrive_job,
+                                                   &restore_job,
+                                                   &push_cleanup,
+                                                   &push_repair,
+                                                   &push_erase,
+                                                   &mass_revocation_kind,
+                                                   &broadcast_job,
+                                                   &delivery_clean_job,
+                                                   &undelivered_job,
+                                                   NULL};
 
 const struct job_kind *const *jobs_kinds(unsigned *count)
 {

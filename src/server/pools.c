@@ -53,7 +53,11 @@ static bool record_of(const struct provider_call *c, const struct cognito_user *
 	*out = (struct sync_record){.provider = c->provider->name,
 	                            .name = u->name,
 	                            .has_time = u->modified_ms > 0,
-	                            .time_ms = u->modified_ms};
+	                            .time_ms = u->modified_ms,
+	                            .standing = cognito_standing(u->status, u->disabled),
+	                            .fresh = true,
+	                            .complete = true,
+	                            .keeps = c->provider->keeps_absent};
 	for (uint32_t i = 0; i < u->attribute_count; i++)
 		cognito_attribute(c->arena, out, u->attributes[i].name, u->attributes[i].value);
 	return cognito_complete(out);

@@ -63,6 +63,21 @@ void cognito_attribute(struct arena *a, struct sync_record *q, struct bytes name
 		           value);
 }
 
+enum sync_standing cognito_standing(struct bytes status, bool disabled)
+{
+	static const char *const welcome[] = {"CONFIRMED", "EXTERNAL_PROVIDER", "RESET_REQUIRED",
+	                                      "FORCE_CHANGE_PASSWORD"};
+
+	if (bytes_is(status, "UNCONFIRMED"))
+		return SYNC_UNCONFIRMED;
+	if (disabled || bytes_is(status, "ARCHIVED") || bytes_is(status, "COMPROMISED"))
+		return SYNC_BARRED;
+	for (size_t i = 0; i < sizeof(welcome) / sizeof(welcome[0]); i++)
+		if (bytes_is(status, welcome[i]))
+			return SYNC_WELCOME;
+	return SYNC_UNKNOWN;
+}
+
 bool cognito_complete(struct sync_record *q)
 {
 	if (q->name.len > SYNC_NAME_BYTES_MAX)

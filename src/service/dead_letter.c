@@ -36,6 +36,10 @@ static struct user_text text_read(const struct item *row, const char *name)
 	return (struct user_text){item_get(row, bytes_of(name)) != NULL, row_text(row, name)};
 }
 
+static const char *const standing_names[] = {
+        [SYNC_SAYS_NOTHING] = "-",          [SYNC_WELCOME] = "welcome", [SYNC_BARRED] = "barred",
+        [SYNC_UNCONFIRMED] = "unconfirmed", [SYNC_UNKNOWN] = "unknown", NULL};
+
 static void record_write(struct row *row, const struct sync_record *q)
 {
 	row_set_text(row, "userId", q->id);
@@ -56,6 +60,22 @@ static void record_write(struct row *row, const struct sync_record *q)
 		row_set_i64(row, "syncTime", q->time_ms);
 	if (q->has_sequence)
 		row_set_i64(row, "syncSequence", q->sequence);
+	if (q->complete)
+		row_set(row, "complete", value_bool(true));
+	if (q->keeps)
+		row_set(row, "keeps", value_bool(true));
+	if (q->standing != SYNC_SAYS_NOTHING)
+		row_set_text(row, "standing", bytes_of(standing_names[q->standing]));
+}
+
+static enum sync_standing standing_read(const struct item *row)
+{
+	struct bytes name = row_text(row, "standing");
+
+	for (int i = 0; standing_names[i] != NULL; i++)
+		if (bytes_is(name, standing_names[i]))
+			return (enum sync_standing)i;
+	return name.len == 0 ? SYNC_SAYS_NOTHING : SYNC_UNKNOWN;
 }
 
 static struct sync_record record_read(const struct item *row)
@@ -73,7 +93,10 @@ static struct sync_record record_read(const struct item *row)
 	                                    .last_name = text_read(row, "lastName"),
 	                                    .phone = text_read(row, "phone")},
 	                         .time_ms = row_i64(row, "syncTime", -1),
-	                         .sequence = row_i64(row, "syncSequence", -1)};
+	                         .sequence = row_i64(row, "syncSequence", -1),
+	                         .complete = item_get(row, BYTES("complete")) != NULL,
+	                         .keeps = item_get(row, BYTES("keeps")) != NULL,
+	                         .standing = standing_read(row)};
 
 	q.has_time = q.time_ms >= 0;
 	q.has_sequence = q.sequence >= 0;
@@ -98,7 +121,7 @@ static struct dead_letter letter_of(const struct item *row)
 static void letter_begin(struct context *ctx, const struct sync_record *q, const struct looked *old,
                          struct row *row)
 {
-	if (old->found && sync_is_stale(q, &old->item)) {
+	if (old->found && sync_is_stale(ctx, q, &old->item)) {
 		row_from(row, ctx->arena, &old->item);
 		return;
 	}
@@ -116,14 +139,15 @@ static struct bytes error_name(enum err_code why)
 static enum err_code letter_put(struct context *ctx, const struct sync_record *q, const struct err *why,
                                 struct sync_delivery *out, struct err *err)
 {
-	struct bytes  now = user_time(ctx->arena, ctx->now_us);
-	struct looked old;
-	struct row    row;
+	struct sync_record bounded = sync_bounded(ctx, q);
+	struct bytes       now = user_time(ctx->arena, ctx->now_us);
+	struct looked      old;
+	struct row         row;
 
 	if (account_writable(ctx, q->id, err) != ERR_NONE ||
 	    letter_look(ctx, q->id, q->provider, &old, err) != ERR_NONE)
 		return err->code;
-	letter_begin(ctx, q, &old, &row);
+	letter_begin(ctx, &bounded, &old, &row);
 	row_set_text(&row, "error", error_name(why->code));
 	row_set_text(&row, "detail", arena_printf(ctx->arena, "%s", why->text));
 	row_set_i64(&row, "failures", old.found ? row_i64(&old.item, "failures", 0) + 1 : 1);
@@ -156,6 +180,8 @@ enum err_code sync_deliver(struct context *ctx, const struct sync_record *q, str
 	rc = sync_apply(ctx, q, &out->result, &why);
 	if (rc == ERR_NONE)
 		return ERR_NONE;
+	if (is_final(rc) && rc != ERR_USER_EXISTS && sync_bar(ctx, q, err) != ERR_NONE)
+		return err->code;
 	if (is_final(rc))
 		return letter_put(ctx, q, &why, out, err);
 	*err = why;
@@ -187,6 +213,8 @@ enum err_code sync_give_up(struct context *ctx, const struct sync_record *q, enu
 
 	if (rc != ERR_NONE && rc != ERR_NOT_FOUND) /* deleted, or being erased */
 		return rc;
+	if (rc == ERR_NOT_FOUND && sync_check_erased(ctx, q->id, err) != ERR_NONE)
+		return err->code;
 	err_set(&last, why, "it failed for the moment, every time that it was tried");
 	return letter_put(ctx, q, &last, out, err);
 }
@@ -374,7 +402,7 @@ enum err_code dead_letter_settle(struct context *ctx, const struct sync_record *
 
 	if (letter_look(ctx, q->id, q->provider, &letter, err) != ERR_NONE)
 		return err->code;
-	if (letter.found && !sync_is_stale(q, &letter.item))
+	if (letter.found && !sync_is_stale(ctx, q, &letter.item))
 		ctx_delete(ctx, TABLE_SYNC, row_key_two(ctx->arena, letter.pk, letter.sk));
 	return ERR_NONE;
 }

@@ -8,6 +8,7 @@
  * (2) A record that is written removes the letter, in the same commit, unless the letter is newer.
  * (3) A letter holds what the provider said of a person. It is erased with the user, none is written of one that is being erased,
  *     and it expires after DEAD_LETTER_KEPT_S.
+ *     Of a user who is barred at the provider the suspension is written all the same (sync_bar).
  * (4) `error` is the type of a problem (base/err.h), and groups letters by their cause. */
 #ifndef SERVICE_DEAD_LETTER_H
 #define SERVICE_DEAD_LETTER_H

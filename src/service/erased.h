@@ -30,6 +30,9 @@ struct erasure {
 	bool since; /* it may have been after that (3) */
 };
 
+/* The same; and it is kept for another ERASED_KEPT_S, where less than half of that is left: the one that was erased is still heard of. */
+enum err_code erased_keep(struct context *ctx, struct bytes subject, struct erasure *out, struct err *err);
+
 enum err_code erased_find(struct context *ctx, struct bytes subject, struct erasure *out, struct err *err);
 
 #endif

@@ -9,7 +9,7 @@
 #include "service/idempotency.h"
 #include "service/push.h"
 #include "service/push_device.h"
-#include "service/reconcile.h"
+#include "service/missing.h"
 #include "service/row.h"
 #include "service/user.h"
 

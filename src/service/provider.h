@@ -21,9 +21,10 @@ struct provider {
 	struct bytes endpoint;     /* "https://…", with its NUL */
 	struct bytes ca_file;      /* with its NUL; empty: the system's */
 	bool         allow_private;
-	bool         sign_out;    /* whoever is suspended here is signed out there */
-	int64_t      reconcile_s; /* how often it is reconciled by itself; 0: never */
-	int64_t      rate;        /* users per second, meanwhile */
+	bool         sign_out;     /* whoever is suspended here is signed out there */
+	bool         keeps_absent; /* fields that its records no longer have stay here */
+	int64_t      reconcile_s;  /* how often it is reconciled by itself; 0: never */
+	int64_t      rate;         /* users per second, meanwhile */
 };
 
 struct providers {

@@ -1,68 +1,95 @@
 /* Reconciliation: see reconcile.h.
  *
- * The cursor: a phase, a provider, how many records of the page are done, and the provider's mark of the page; or, of the second
- * phase, the last user:
+ * The cursor: a phase, a provider, numbers of the place, and the provider's mark of the page; or, of the second phase, the last user;
+ * or, of the third, the last key of missing.h:
  *
- *   pool customers 12 eyJ…
- *   here customers 0 91f0c3a2-…
+ *   pool customers 12,180,0,0,3,91fe… eyJ…
+ *   here customers 0,8000,40,1 91f0c3a2-…
+ *
+ * The numbers: records of the page that are done, users that the provider listed, active users here, those of them who are missing,
+ * pages, and a hash of an earlier page's mark.
  */
 #include "service/reconcile.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/hash.h"
 #include "service/dead_letter.h"
+#include "service/erased.h"
 #include "service/row.h"
 
-#define KEY_MISSING "MISSING"
-#define PHASE_POOL  "pool"
-#define PHASE_HERE  "here"
+enum phase { PHASE_POOL, PHASE_HERE, PHASE_SUSPEND };
+
+static const char *const phase_names[] = {"pool", "here", "suspend", NULL};
 
 struct place {
-	bool         here; /* the second phase */
+	enum phase   phase;
 	struct bytes provider;
-	uint32_t     done; /* records of the page */
-	struct bytes mark; /* of the page, or the last user */
+	uint64_t     done;                   /* records of the page */
+	uint64_t     listed, users, missing; /* of this provider: (4) */
+	uint64_t     pages, seen;            /* (6) */
+	struct bytes mark;                   /* of the page, or the last user */
 };
 
 /* What a step is given: a page, or who is missing. */
 struct fetched {
 	struct place         place; /* where that is; an empty provider: all is done */
 	struct provider_page page;
-	struct sync_record  *asked; /* users here: provider, id and name */
-	bool                *missing;
-	uint32_t             asked_count;
-	bool                 more;
-	bool                 last_provider;
+	struct sync_record
+	        *asked; /* users here: as the provider knows them; who is missing: provider, id and name */
+	bool    *missing, *active;
+	uint32_t asked_count;
+	bool     more;
+	bool     first; /* step of its phase */
 };
 
 /* ---- the cursor ---- */
 
-static struct bytes word(struct bytes *rest)
+static struct bytes word(struct bytes *rest, char end)
 {
-	const char  *space = rest->len == 0 ? NULL : memchr(rest->data, ' ', rest->len);
-	struct bytes out = {rest->data, space == NULL ? rest->len : (size_t)(space - rest->data)};
+	const char  *at = rest->len == 0 ? NULL : memchr(rest->data, end, rest->len);
+	struct bytes out = {rest->data, at == NULL ? rest->len : (size_t)(at - rest->data)};
 
-	*rest = space == NULL ? (struct bytes){NULL, 0} : (struct bytes){space + 1, rest->len - out.len - 1};
+	*rest = at == NULL ? (struct bytes){NULL, 0} : (struct bytes){at + 1, rest->len - out.len - 1};
 	return out;
 }
 
+static uint64_t number(struct bytes *rest)
+{
+	uint64_t out = 0;
+
+	bytes_to_u64(word(rest, ','), UINT64_MAX, &out);
+	return out;
+}
+
+/* One of an older program has one number. */
 static struct place place_read(struct bytes cursor)
 {
-	struct place p = {.here = bytes_is(word(&cursor), PHASE_HERE)};
-	uint64_t     done = 0;
+	struct place p = {.phase = PHASE_POOL};
+	struct bytes phase = word(&cursor, ' '), numbers;
 
-	p.provider = word(&cursor);
-	bytes_to_u64(word(&cursor), UINT32_MAX, &done);
-	p.done = (uint32_t)done;
+	for (int i = 0; phase_names[i] != NULL; i++)
+		if (bytes_is(phase, phase_names[i]))
+			p.phase = (enum phase)i;
+	p.provider = word(&cursor, ' ');
+	numbers = word(&cursor, ' ');
+	p.done = number(&numbers);
+	p.listed = number(&numbers);
+	p.users = number(&numbers);
+	p.missing = number(&numbers);
+	p.pages = number(&numbers);
+	p.seen = number(&numbers);
 	p.mark = cursor;
 	return p;
 }
 
 static struct bytes place_write(struct arena *a, const struct place *p)
 {
-	return arena_printf(a, "%s %.*s %" PRIu32 " %.*s", p->here ? PHASE_HERE : PHASE_POOL,
-	                    BYTES_ARG(p->provider), p->done, BYTES_ARG(p->mark));
+	return arena_printf(
+	        a, "%s %.*s %" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 " %.*s",
+	        phase_names[p->phase], BYTES_ARG(p->provider), p->done, p->listed, p->users, p->missing,
+	        p->pages, p->seen, BYTES_ARG(p->mark));
 }
 
 /* ---- providers ---- */
@@ -108,6 +135,20 @@ static int64_t period_s(const struct services *s)
 
 /* ---- fetching, outside of any turn ---- */
 
+static struct sync_record asked_of(struct context *ctx, const struct user *u)
+{
+	struct bytes name = row_text(&u->row, "providerUser");
+
+	return (struct sync_record){.provider = arena_copy(ctx->arena, row_text(&u->row, "provider")),
+	                            .id = arena_copy(ctx->arena, u->id),
+	                            .name = arena_copy(ctx->arena, name.len > 0 ? name : u->id)};
+}
+
+static uint64_t mark_hash(struct bytes mark)
+{
+	return hash_fnv(HASH_FNV, mark);
+}
+
 /* Users here who came from it, after the last one: few enough to ask for each. The mark of a page is a user: where the table lies
  * between two users may be an address, which no job may hold (job.h, 5). */
 static enum err_code users_page(struct context *ctx, const struct provider *p, struct fetched *f,
@@ -131,37 +172,92 @@ static enum err_code users_page(struct context *ctx, const struct provider *p, s
 	f->more = page.more;
 	f->asked = arena_array(ctx->arena, page.count + 1, sizeof(*f->asked));
 	f->missing = arena_zalloc(ctx->arena, page.count + 1);
+	f->active = arena_zalloc(ctx->arena, page.count + 1);
 	for (uint32_t i = 0; i < page.count; i++) {
-		struct bytes name = row_text(&page.list[i].row, "providerUser");
-
 		f->place.mark = arena_copy(ctx->arena, page.list[i].id);
 		if (!bytes_equal(row_text(&page.list[i].row, "provider"), p->name) ||
 		    page.list[i].status == USER_DELETED || page.list[i].status == USER_ERASING)
 			continue;
-		f->asked[f->asked_count++] = (struct sync_record){
-		        .provider = arena_copy(ctx->arena, p->name),
-		        .id = f->place.mark,
-		        .name = arena_copy(ctx->arena, name.len > 0 ? name : page.list[i].id)};
+		f->active[f->asked_count] = page.list[i].status == USER_ACTIVE;
+		f->asked[f->asked_count++] = asked_of(ctx, &page.list[i]);
 	}
 	return ERR_NONE;
 }
 
-static enum err_code fetch_here(struct context *ctx, const struct provider_call *c, struct fetched *f,
+/* Those whom this job found missing, to be asked for once more. */
+static enum err_code missing_page(struct context *ctx, const struct job *job, struct fetched *f,
+                                  struct err *err)
+{
+	struct missing_page page;
+
+	f->first = f->place.mark.len == 0;
+	if (missing_find(ctx, f->place.mark, RECONCILE_LISTED_MAX, &page, err) != ERR_NONE)
+		return err->code;
+	f->more = page.more;
+	f->place.mark = page.last;
+	f->asked = arena_array(ctx->arena, RECONCILE_ASKED_MAX, sizeof(*f->asked));
+	f->missing = arena_zalloc(ctx->arena, RECONCILE_ASKED_MAX);
+	for (uint32_t i = 0; i < page.count; i++) {
+		const struct missing *m = &page.list[i];
+		struct user           u;
+
+		if (m->suspended || !bytes_equal(m->job, job->id) ||
+		    !bytes_equal(m->provider, f->place.provider) ||
+		    user_get(ctx, m->user, &u, err) != ERR_NONE)
+			continue;
+		f->asked[f->asked_count++] = asked_of(ctx, &u);
+		if (f->asked_count == RECONCILE_ASKED_MAX && (page.more || i + 1 < page.count)) {
+			f->more = true;
+			f->place.mark = missing_key(ctx->arena, m->user, m->provider);
+			break;
+		}
+	}
+	return ERR_NONE;
+}
+
+/* One whose name there is another user's now is missing, too. */
+static enum err_code fetch_users(struct context *ctx, const struct provider_call *c, struct fetched *f,
+                                 struct err *err)
+{
+	const struct provider_calls *calls = ctx->services->provider_calls;
+
+	for (uint32_t i = 0; i < f->asked_count; i++) {
+		struct sync_record found;
+		enum err_code      rc = calls->get(calls->ctx, c, f->asked[i].name, &found, err);
+
+		if (rc != ERR_NONE && rc != ERR_NOT_FOUND)
+			return rc;
+		f->missing[i] = rc == ERR_NOT_FOUND || !bytes_equal(found.id, f->asked[i].id);
+		if (!f->missing[i])
+			f->asked[i] = found;
+	}
+	return ERR_NONE;
+}
+
+/* (6) Each mark is compared with one that came before it; of a circle of any length that is found in time. */
+static enum err_code fetch_page(struct context *ctx, const struct provider_call *c, struct fetched *f,
                                 struct err *err)
 {
 	const struct provider_calls *calls = ctx->services->provider_calls;
 
-	if (users_page(ctx, c->provider, f, err) != ERR_NONE)
+	if (calls->list(calls->ctx, c, f->place.mark, &f->page, err) != ERR_NONE)
 		return err->code;
-	for (uint32_t i = 0; i < f->asked_count; i++) {
-		struct sync_record ignored;
-		enum err_code      rc = calls->get(calls->ctx, c, f->asked[i].name, &ignored, err);
-
-		f->missing[i] = rc == ERR_NOT_FOUND;
-		if (rc != ERR_NONE && rc != ERR_NOT_FOUND)
-			return rc;
-	}
+	if (f->page.next.len > 0 && bytes_equal(f->page.next, f->place.mark))
+		return err_set(err, ERR_OVERLOADED, "the provider says that a page comes after itself");
+	if (f->page.next.len > 0 && f->place.pages > 0 && mark_hash(f->page.next) == f->place.seen)
+		return err_set(err, ERR_NOT_NOW, "the provider's pages lead back to an earlier one");
 	return ERR_NONE;
+}
+
+static enum err_code fetch_phase(struct context *ctx, const struct job *job, const struct provider_call *c,
+                                 struct fetched *f, struct err *err)
+{
+	if (f->place.phase == PHASE_POOL)
+		return fetch_page(ctx, c, f, err);
+	if ((f->place.phase == PHASE_HERE ? users_page(ctx, c->provider, f, err)
+	                                  : missing_page(ctx, job, f, err)) != ERR_NONE)
+		return err->code;
+	return fetch_users(ctx, c, f, err);
 }
 
 static enum err_code fetch(struct context *ctx, const struct job *job, void **out, struct err *err)
@@ -178,13 +274,8 @@ static enum err_code fetch(struct context *ctx, const struct job *job, void **ou
 	                                        : provider_named(all, f->place.provider);
 	if (c.provider != NULL && calls == NULL)
 		rc = err_set(err, ERR_OVERLOADED, "no provider can be called");
-	else if (c.provider != NULL && f->place.here)
-		rc = fetch_here(ctx, &c, f, err);
 	else if (c.provider != NULL)
-		rc = calls->list(calls->ctx, &c, f->place.mark, &f->page, err);
-	if (rc == ERR_NONE && c.provider != NULL && f->page.next.len > 0 &&
-	    bytes_equal(f->page.next, f->place.mark))
-		rc = err_set(err, ERR_OVERLOADED, "the provider says that a page comes after itself");
+		rc = fetch_phase(ctx, job, &c, f, err);
 	if (c.provider != NULL && f->place.provider.len == 0)
 		f->place.provider = arena_copy(ctx->arena, c.provider->name);
 	providers_release(all);
@@ -211,30 +302,47 @@ static bool fits(const struct context *ctx, const struct provider_page *page, ui
 	return true;
 }
 
+/* (1) of an erased user: its tombstone stays for as long as the provider has it. */
+static enum err_code record_refused(struct context *ctx, struct job *job, struct bytes id, struct err *err)
+{
+	struct erasure e;
+
+	if (erased_keep(ctx, id, &e, err) != ERR_NONE)
+		return err->code;
+	job_count(ctx, job, e.found ? "erased" : sync_outcome_names[SYNC_REFUSED], 1);
+	return ERR_NONE;
+}
+
+static enum err_code record_deliver(struct context *ctx, struct job *job, const struct sync_record *q,
+                                    struct err *err)
+{
+	struct sync_delivery r;
+	enum err_code        rc = sync_deliver(ctx, q, &r, err);
+
+	if (rc == ERR_NOT_NOW)
+		return record_refused(ctx, job, q->id, err);
+	if (rc == ERR_NONE)
+		job_count(ctx, job, sync_outcome_names[r.result.outcome], 1);
+	return rc;
+}
+
 static enum err_code record_compare(struct context *ctx, struct job *job, const struct sync_record *q,
                                     struct err *err)
 {
-	struct user          u;
-	struct sync_delivery r;
-	enum err_code        rc = user_get(ctx, q->id, &u, err);
+	struct user   u;
+	enum err_code rc = user_get(ctx, q->id, &u, err);
 
 	if (rc != ERR_NONE && rc != ERR_NOT_FOUND)
 		return rc;
 	if (rc == ERR_NOT_FOUND)
 		job_count(ctx, job, "poolOrphans", 1);
-	if (job->dry_run)
-		return ERR_NONE;
-	rc = sync_deliver(ctx, q, &r, err);
-	if (rc != ERR_NONE && rc != ERR_NOT_NOW)
-		return rc;
-	job_count(ctx, job, sync_outcome_names[rc == ERR_NONE ? r.result.outcome : SYNC_REFUSED], 1);
-	return ERR_NONE;
+	return job->dry_run ? ERR_NONE : record_deliver(ctx, job, q, err);
 }
 
 static enum err_code step_pool(struct context *ctx, struct job *job, const struct fetched *f, struct err *err)
 {
 	struct place next = f->place;
-	uint32_t     first = next.done, at = first;
+	uint32_t     first = (uint32_t)next.done, at = first;
 
 	for (; at < f->page.count && fits(ctx, &f->page, first, at); at++)
 		if (record_compare(ctx, job, &f->page.list[at], err) != ERR_NONE)
@@ -245,8 +353,12 @@ static enum err_code step_pool(struct context *ctx, struct job *job, const struc
 	if (at >= f->page.count) { /* the next page, or the next phase */
 		job_count(ctx, job, "unreadable", f->page.unreadable);
 		next.done = 0;
+		next.listed += f->page.count + f->page.unreadable;
 		next.mark = f->page.next;
-		next.here = f->page.next.len == 0;
+		next.phase = f->page.next.len == 0 ? PHASE_HERE : PHASE_POOL;
+		next.pages++;
+		if ((next.pages & (next.pages - 1)) == 0)
+			next.seen = mark_hash(f->page.next);
 	}
 	job->cursor = place_write(ctx->arena, &next);
 	return ERR_NONE;
@@ -254,81 +366,129 @@ static enum err_code step_pool(struct context *ctx, struct job *job, const struc
 
 /* ---- the second phase ---- */
 
-static struct bytes missing_key(struct arena *a, struct bytes user, struct bytes provider)
-{
-	return arena_printf(a, "%.*s#%.*s", BYTES_ARG(user), BYTES_ARG(provider));
-}
-
-static void missing_put(struct context *ctx, const struct sync_record *q, bool suspended)
-{
-	struct row row;
-
-	row_init(&row, ctx->arena);
-	row_set_text(&row, "PK", BYTES(KEY_MISSING));
-	row_set_text(&row, "SK", missing_key(ctx->arena, q->id, q->provider));
-	row_set_text(&row, "userId", q->id);
-	row_set_text(&row, "provider", q->provider);
-	row_set_text(&row, "foundAt", user_time(ctx->arena, ctx->now_us));
-	row_set(&row, "suspended", value_bool(suspended));
-	row_set_i64(&row, "ttl", ctx->now_s + RECONCILE_KEPT_S);
-	ctx_put(ctx, TABLE_SYNC, row_item(&row));
-}
-
 /* It may have been changed, or erased, since the provider was asked. */
 static enum err_code missing_note(struct context *ctx, struct job *job, const struct sync_record *q,
-                                  struct err *err)
+                                  struct place *next, struct err *err)
 {
-	bool              suspend = item_get(&job->args, BYTES("suspend")) != NULL;
-	struct user_patch patch = {.id = q->id, .reason = BYTES("missing at the provider")};
-	struct user       u;
-	enum err_code     rc = user_take(ctx, q->id, &patch.match, &u, err);
+	struct missing m = {.user = q->id, .provider = q->provider, .job = job->id};
+	struct user    u;
+	enum err_code  rc = user_take(ctx, q->id, &(struct user_match){0}, &u, err);
 
 	if (rc == ERR_NOT_FOUND || rc == ERR_NOT_NOW)
 		return ERR_NONE;
 	if (rc != ERR_NONE)
 		return rc;
 	job_count(ctx, job, "missing", 1);
-	if (job->dry_run)
-		return ERR_NONE;
-	if (suspend && u.status == USER_ACTIVE) {
-		if (user_become(ctx, &patch, USER_SUSPENDED, &u, err) != ERR_NONE)
-			return err->code;
-		job_count(ctx, job, "suspended", 1);
-	}
-	missing_put(ctx, q, suspend);
+	next->missing += u.status == USER_ACTIVE;
+	m.suspended = bytes_is(u.suspended_by, USER_BY_MISSING);
+	if (!job->dry_run)
+		missing_put(ctx, &m);
 	return ERR_NONE;
 }
 
-/* It is there (again). */
-static enum err_code missing_clear(struct context *ctx, const struct job *job, const struct sync_record *q,
+/* (5) It is there (again). */
+static enum err_code missing_clear(struct context *ctx, struct job *job, const struct sync_record *q,
                                    struct err *err)
 {
-	struct looked row;
+	struct missing m = {.user = q->id, .provider = q->provider};
+	bool           found;
 
-	looked_init(&row, BYTES(KEY_MISSING), missing_key(ctx->arena, q->id, q->provider));
-	if (ctx_look_in(ctx, TABLE_SYNC, &row, err) != ERR_NONE)
+	if (missing_get(ctx, &m, &found, err) != ERR_NONE)
 		return err->code;
-	if (row.found && !job->dry_run)
-		ctx_delete(ctx, TABLE_SYNC, row_key_two(ctx->arena, row.pk, row.sk));
-	return ERR_NONE;
+	if (!found || job->dry_run)
+		return ERR_NONE;
+	missing_delete(ctx, q->id, q->provider);
+	return m.suspended ? record_deliver(ctx, job, q, err) : ERR_NONE;
+}
+
+static bool suspends(const struct job *job)
+{
+	return item_get(&job->args, BYTES("suspend")) != NULL;
+}
+
+/* The next provider, or the end. */
+static struct place place_after(struct job *job, const struct providers *all, const struct place *p)
+{
+	const struct provider *after = provider_after(job, all, p->provider);
+
+	job->done = after == NULL;
+	return (struct place){.provider = after == NULL ? p->provider : after->name};
 }
 
 static enum err_code step_here(struct context *ctx, struct job *job, const struct fetched *f,
                                struct providers *all, struct err *err)
 {
-	const struct provider *after = provider_after(job, all, f->place.provider);
-	struct place           next = f->place;
+	struct place next = f->place;
 
-	for (uint32_t i = 0; i < f->asked_count; i++)
-		if ((f->missing[i] ? missing_note(ctx, job, &f->asked[i], err)
+	for (uint32_t i = 0; i < f->asked_count; i++) {
+		next.users += f->active[i];
+		if ((f->missing[i] ? missing_note(ctx, job, &f->asked[i], &next, err)
 		                   : missing_clear(ctx, job, &f->asked[i], err)) != ERR_NONE)
 			return err->code;
+	}
 	job_count(ctx, job, "users", f->asked_count);
 	job->handled = f->asked_count > 0 ? f->asked_count : 1;
-	if (!f->more) {
-		job->done = after == NULL;
-		next = (struct place){.provider = after == NULL ? f->place.provider : after->name};
+	if (!f->more && suspends(job)) {
+		next.phase = PHASE_SUSPEND;
+		next.mark = (struct bytes){NULL, 0};
+	} else if (!f->more) {
+		next = place_after(job, all, &next);
 	}
+	job->cursor = place_write(ctx->arena, &next);
+	return ERR_NONE;
+}
+
+/* ---- the third phase ---- */
+
+/* (4) */
+static enum err_code brake(const struct job *job, const struct place *p, struct err *err)
+{
+	int64_t percent = row_i64(&job->args, "percent", RECONCILE_PERCENT);
+	bool    few = p->missing == 0 || (p->missing <= RECONCILE_FEW && p->listed > 0);
+
+	if (few || p->missing * 100 <= (uint64_t)percent * p->users)
+		return ERR_NONE;
+	return err_set(err, ERR_NOT_NOW,
+	               "%" PRIu64 " of %" PRIu64
+	               " active users are missing at the provider %.*s, which is more "
+	               "than %" PRIi64 " percent: nobody was suspended; if they have really left, start it "
+	               "again with a greater missingPercentMax",
+	               p->missing, p->users, BYTES_ARG(p->provider), percent);
+}
+
+/* It may have been changed since it was found missing. */
+static enum err_code missing_suspend(struct context *ctx, struct job *job, const struct sync_record *q,
+                                     struct err *err)
+{
+	struct user_patch patch = {
+	        .id = q->id, .by = BYTES(USER_BY_MISSING), .reason = BYTES("missing at the provider")};
+	struct missing m = {.user = q->id, .provider = q->provider, .job = job->id, .suspended = true};
+	struct user    u;
+	enum err_code  rc = user_take(ctx, q->id, &patch.match, &u, err);
+
+	if (rc == ERR_NOT_FOUND || rc == ERR_NOT_NOW || (rc == ERR_NONE && u.status != USER_ACTIVE))
+		return ERR_NONE;
+	if (rc != ERR_NONE || user_become(ctx, &patch, USER_SUSPENDED, &u, err) != ERR_NONE)
+		return err->code;
+	missing_put(ctx, &m);
+	job_count(ctx, job, "suspended", 1);
+	return ERR_NONE;
+}
+
+static enum err_code step_suspend(struct context *ctx, struct job *job, const struct fetched *f,
+                                  struct providers *all, struct err *err)
+{
+	struct place next = f->place;
+
+	if (f->first && brake(job, &f->place, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < f->asked_count; i++)
+		if ((f->missing[i] ? missing_suspend(ctx, job, &f->asked[i], err)
+		                   : missing_clear(ctx, job, &f->asked[i], err)) != ERR_NONE)
+			return err->code;
+	job->handled = f->asked_count > 0 ? f->asked_count : 1;
+	if (!f->more)
+		next = place_after(job, all, &next);
 	job->cursor = place_write(ctx->arena, &next);
 	return ERR_NONE;
 }
@@ -344,7 +504,17 @@ static enum err_code step(struct context *ctx, struct job *job, void *fetched, s
 		return ERR_NONE;
 	}
 	all = providers_acquire(ctx->services);
-	rc = f->place.here ? step_here(ctx, job, f, all, err) : step_pool(ctx, job, f, err);
+	switch (f->place.phase) {
+	case PHASE_HERE:
+		rc = step_here(ctx, job, f, all, err);
+		break;
+	case PHASE_SUSPEND:
+		rc = step_suspend(ctx, job, f, all, err);
+		break;
+	default:
+		rc = step_pool(ctx, job, f, err);
+		break;
+	}
 	providers_release(all);
 	return rc;
 }
@@ -361,7 +531,7 @@ const struct job_kind reconcile_job = {.name = "reconcile",
 enum err_code reconcile_start(struct context *ctx, const struct reconcile *q, struct job_started *out,
                               struct err *err)
 {
-	static const char *const terms[] = {"provider", "suspend", NULL};
+	static const char *const terms[] = {"provider", "suspend", "percent", NULL};
 	struct providers        *all = providers_acquire(ctx->services);
 	const struct provider   *p = provider_named(all, q->provider);
 	struct job_new           job = {
@@ -381,55 +551,12 @@ enum err_code reconcile_start(struct context *ctx, const struct reconcile *q, st
 		row_set_text(&args, "provider", q->provider);
 	if (q->suspend)
 		row_set(&args, "suspend", value_bool(true));
+	if (q->suspend && q->percent > 0 && q->percent != RECONCILE_PERCENT)
+		row_set_i64(&args, "percent", q->percent);
 	if (ctx->trace.len > 0)
 		row_set_text(&args, "trace", ctx->trace);
 	job.args = row_item(&args);
 	if (job_start(ctx, &job, out, err) != ERR_NONE)
 		return err->code;
 	return job_started_check(out, &job, terms, err);
-}
-
-/* ---- who is missing ---- */
-
-enum err_code missing_find(struct context *ctx, struct bytes after, uint32_t limit, struct missing_page *out,
-                           struct err *err)
-{
-	struct expr_key_condition key = row_prefix(BYTES(KEY_MISSING), BYTES(""));
-	struct item               start = row_key_two(ctx->arena, BYTES(KEY_MISSING), after);
-	struct table_query        q = {
-	               .key = &key, .limit = limit, .start = after.len > 0 ? &start : NULL, .consistent = true};
-	struct table_query_result r;
-
-	if (ctx_query_in(ctx, TABLE_SYNC, &q, &r, err) != ERR_NONE)
-		return err->code;
-	*out = (struct missing_page){.list = arena_array(ctx->arena, r.count + 1, sizeof(*out->list)),
-	                             .more = r.more,
-	                             .last = r.more ? row_text(&r.last_key, "SK") : BYTES("")};
-	for (uint32_t i = 0; i < r.count; i++) {
-		const struct value *suspended = item_get(&r.items[i], BYTES("suspended"));
-
-		if (row_expired(&r.items[i], "ttl", ctx->now_us))
-			continue;
-		out->list[out->count++] = (struct missing){
-		        .user = row_text(&r.items[i], "userId"),
-		        .provider = row_text(&r.items[i], "provider"),
-		        .found_at = row_text(&r.items[i], "foundAt"),
-		        .suspended = suspended != NULL && suspended->type == VALUE_BOOL && suspended->truth};
-	}
-	return ERR_NONE;
-}
-
-enum err_code missing_erase(struct context *ctx, struct bytes user, struct err *err)
-{
-	struct expr_key_condition key =
-	        row_prefix(BYTES(KEY_MISSING), missing_key(ctx->arena, user, BYTES("")));
-	struct table_query        q = {.key = &key, .consistent = true};
-	struct table_query_result r;
-
-	if (ctx_query_in(ctx, TABLE_SYNC, &q, &r, err) != ERR_NONE)
-		return err->code;
-	for (uint32_t i = 0; i < r.count && changes_room(&ctx->changes) > 0; i++)
-		ctx_delete(ctx, TABLE_SYNC,
-		           row_key_two(ctx->arena, row_text(&r.items[i], "PK"), row_text(&r.items[i], "SK")));
-	return ERR_NONE;
 }

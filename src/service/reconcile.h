@@ -2,8 +2,8 @@
  *
  *   pool    each page of the provider's users: who is absent here is created, who differs is changed (sync.h), and who cannot be
  *           becomes a dead letter
- *   here    each user who came from the provider: is it still there? One that is not is reported, and suspended if the job was
- *           started like that
+ *   here    each user who came from the provider: is it still there? One that is not is reported (missing.h)
+ *   suspend if the job was started like that: those who are reported are asked for once more, and suspended
  *
  * for one provider after the other. A dry run counts, and changes nothing.
  *
@@ -11,24 +11,27 @@
  * (1) A user here is never deleted: who is missing at the provider may be so by a mistake.
  * (2) The cursor says where the next step begins; a page of the provider's may take several steps.
  * (3) Two records of one step never concern the same user or address: what the first wrote cannot be read before it is committed.
- *
- * Who is missing at the provider is in rows of the table gatehouse-sync, until a later run finds it there or the row expires:
- *
- *   MISSING   <user>#<provider>    userId, provider, foundAt, suspended, ttl */
+ * (4) Nobody is suspended before everybody was looked for. If too many active users would be, the job fails there and suspends
+ *     nobody: more than the percentage that it was started with, and more than RECONCILE_FEW unless the provider listed nobody at
+ *     all. A provider that answers wrongly is likelier than so many who left.
+ * (5) Whom the provider has again is reactivated, if it was suspended as missing and no person took that over.
+ * (6) Pages that lead back to an earlier one do not make it run for ever. */
 #ifndef SERVICE_RECONCILE_H
 #define SERVICE_RECONCILE_H
 
 #include "service/job.h"
+#include "service/missing.h"
 #include "service/provider.h"
 
 enum {
 	RECONCILE_APART_MAX = 5, /* records of one step, on a store that is not alone */
-	RECONCILE_ROOM = 16,     /* rows that one record may take, with its events */
+	RECONCILE_ROOM = 24,     /* rows that one record may take, with its events */
 	RECONCILE_ASKED_MAX =
 	        10, /* users of one step whom the provider is asked about: all may be suspended */
-	RECONCILE_SCANS_MAX = 100, /* pages of the table that are read for these */
-	RECONCILE_KEPT_S = 90 * 86400,
-	RECONCILE_MISSING_PAGE = 500,
+	RECONCILE_LISTED_MAX = 100, /* rows of missing.h that are read for these */
+	RECONCILE_SCANS_MAX = 100,  /* pages of the table that are read for these */
+	RECONCILE_PERCENT = 5,      /* (4), unless set */
+	RECONCILE_FEW = 3,          /* (4): in a small pool one user is many percent */
 };
 
 extern const struct job_kind reconcile_job;
@@ -36,6 +39,7 @@ extern const struct job_kind reconcile_job;
 struct reconcile {
 	struct bytes provider; /* empty: all of the identity file */
 	bool         suspend;  /* who is missing at the provider */
+	int64_t      percent;  /* (4), up to 100; 0: RECONCILE_PERCENT */
 	bool         dry_run;
 	int64_t      rate; /* users per second; 0: the provider's */
 };
@@ -44,24 +48,5 @@ struct reconcile {
  * something else. */
 enum err_code reconcile_start(struct context *ctx, const struct reconcile *q, struct job_started *out,
                               struct err *err);
-
-/* Who was found missing. */
-struct missing {
-	struct bytes user, provider, found_at;
-	bool         suspended;
-};
-
-struct missing_page {
-	struct missing *list;
-	uint32_t        count;
-	bool            more;
-	struct bytes    last; /* if more */
-};
-
-enum err_code missing_find(struct context *ctx, struct bytes after, uint32_t limit, struct missing_page *out,
-                           struct err *err);
-
-/* For erasing: those of a user. */
-enum err_code missing_erase(struct context *ctx, struct bytes user, struct err *err);
 
 #endif

@@ -83,6 +83,7 @@ static struct user user_of(const struct item *row)
 	u.email = row_text(row, "email");
 	u.email_typed = row_text(row, EMAIL_TYPED);
 	u.email_id = row_text(row, "primaryEmailId");
+	u.suspended_by = row_text(row, USER_SUSPENDED_BY);
 	u.created_at = row_text(row, "createdAt");
 	u.updated_at = row_text(row, "updatedAt");
 	if (attributes != NULL && attributes->type == VALUE_M)
@@ -279,7 +280,8 @@ static void changed_attributes(struct arena *a, struct value_list *out, const st
 
 static struct value changed(struct arena *a, const struct item *before, const struct item *after)
 {
-	static const char *const names[] = {"status", "firstName", "lastName", "phone", "email"};
+	static const char *const names[] = {"status",   USER_SUSPENDED_BY, "firstName",
+	                                    "lastName", "phone",           "email"};
 	enum { NAMES = sizeof(names) / sizeof(names[0]) };
 	struct item  old = attributes_of(before), new = attributes_of(after);
 	struct value out = {.type = VALUE_L};
@@ -437,30 +439,61 @@ static enum err_code tokens_show(struct context *ctx, struct user *u, struct err
 	return ERR_NONE;
 }
 
-/* (3) */
-enum err_code user_become(struct context *ctx, const struct user_patch *q, enum user_status status,
-                          struct user *out, struct err *err)
+/* (5) */
+void user_status_set(struct row *row, enum user_status status, struct bytes by)
+{
+	row_set_text(row, "status", bytes_of(user_status_names[status]));
+	row_remove(row, USER_SUSPENDED_BY);
+	if (status == USER_SUSPENDED && by.len > 0)
+		row_set_text(row, USER_SUSPENDED_BY, by);
+}
+
+enum err_code user_became(struct context *ctx, struct user *u, const struct item *before, struct bytes reason,
+                          struct err *err)
 {
 	static const enum event_type events[] = {[USER_ACTIVE] = EVENT_USER_REACTIVATED,
 	                                         [USER_SUSPENDED] = EVENT_USER_SUSPENDED,
 	                                         [USER_DELETED] = EVENT_USER_DELETED};
-	struct row                   row;
-	struct item                  before;
+
+	user_publish(ctx, &(struct user_event){events[u->status], before, reason}, u);
+	if (u->status == USER_ACTIVE)
+		return tokens_show(ctx, u, err);
+	signout_queue(ctx, u);
+	return tokens_revoke(ctx, u, reason, err);
+}
+
+/* (5) It is suspended already; from now on by a person. */
+static void take_over(struct context *ctx, struct user *u, struct bytes reason)
+{
+	struct item before = u->row;
+	struct row  row;
+
+	row_from(&row, ctx->arena, &u->row);
+	user_status_set(&row, u->status, BYTES(""));
+	user_put(ctx, u, &row);
+	user_publish(ctx, &(struct user_event){EVENT_USER_UPDATED, &before, reason}, u);
+}
+
+/* (3) */
+enum err_code user_become(struct context *ctx, const struct user_patch *q, enum user_status status,
+                          struct user *out, struct err *err)
+{
+	struct row  row;
+	struct item before;
 
 	if (user_get(ctx, q->id, out, err) != ERR_NONE ||
 	    match_check(&q->match, out->version, err) != ERR_NONE)
 		return err->code;
-	if (bytes_is(row_text(&out->row, "status"), user_status_names[status]))
+	if (bytes_is(row_text(&out->row, "status"), user_status_names[status])) {
+		if (out->suspended_by.len > 0 && q->by.len == 0)
+			take_over(ctx, out, q->reason);
 		return tokens_show(ctx, out, err);
+	}
 	if (status_check(out->status, err) != ERR_NONE)
 		return err->code;
 	before = out->row;
 	row_from(&row, ctx->arena, &out->row);
-	row_set_text(&row, "status", bytes_of(user_status_names[status]));
+	user_status_set(&row, status, q->by);
 	user_put(ctx, out, &row);
-	user_publish(ctx, &(struct user_event){events[status], &before, q->reason}, out);
-	if (status == USER_ACTIVE)
-		return tokens_show(ctx, out, err);
-	signout_queue(ctx, out);
-	return tokens_revoke(ctx, out, q->reason, err);
+	return user_became(ctx, out, &before, q->reason, err);
 }

@@ -20,7 +20,9 @@
  * (2) A field that is not sent stays as it is.
  * (3) To be what it is asked to become changes nothing. Nothing leads back from deleted, and a deleted user does not change.
  *     Its addresses stay taken. A user that is being erased does not change either, and its id is not free before it is.
- * (4) Suspending and deleting revoke the user's tokens in the same commit (revocation.h). Reactivating leaves them revoked. */
+ * (4) Suspending and deleting revoke the user's tokens in the same commit (revocation.h). Reactivating leaves them revoked.
+ * (5) `suspendedBy` is in the row exactly while the user is suspended and no person suspended it. Whoever suspends it as a person
+ *     takes that away, although it is suspended already: then only a person reactivates it. */
 #ifndef SERVICE_USER_H
 #define SERVICE_USER_H
 
@@ -32,10 +34,10 @@ enum {
 	USER_ID_BYTES_MAX = 128,
 	USER_ID_CHARS = 36, /* of one that is generated: a UUID */
 	USER_NAME_BYTES_MAX = 256,
-	USER_ATTRIBUTES_MAX = 32,
+	USER_ATTRIBUTES_MAX = 50, /* as many as a pool of Cognito's has custom ones */
 	USER_ATTRIBUTE_NAME_MAX = 64,
-	USER_ATTRIBUTE_TEXT_MAX = 1024,
-	USER_ATTRIBUTES_BYTES_MAX = 8 * 1024,
+	USER_ATTRIBUTE_TEXT_MAX = 2048,
+	USER_ATTRIBUTES_BYTES_MAX = 32 * 1024,
 	USER_REASON_BYTES_MAX = 256,
 	USER_ETAGS_MAX = 16, /* in one If-Match */
 	USERS_PAGE_MAX = 500,
@@ -56,6 +58,7 @@ struct user {
 	struct bytes     first_name, last_name, phone, created_at, updated_at; /* empty: it has none */
 	struct bytes     email, email_id;                                      /* the primary one */
 	struct bytes     email_typed;                                          /* (7) of user_email.h */
+	struct bytes     suspended_by;                                         /* (5) */
 	struct item      attributes;
 	struct item      row; /* PROFILE */
 
@@ -138,16 +141,22 @@ struct user_created {
 enum err_code user_create(struct context *ctx, const struct user_new *q, struct user_created *out,
                           struct err *err);
 
+/* (5) */
+#define USER_SUSPENDED_BY "suspendedBy"
+#define USER_BY_DISABLED  "provider_disabled" /* its account at the provider is disabled */
+#define USER_BY_MISSING   "provider_missing"  /* its account is not there any more */
+
 struct user_patch {
 	struct bytes       id;
 	struct user_match  match;
 	struct user_fields fields;
 	struct bytes       reason; /* of suspending and reactivating; empty: not said */
+	struct bytes       by;     /* suspending (5); empty: a person */
 };
 
 enum err_code user_change(struct context *ctx, const struct user_patch *q, struct user *out, struct err *err);
 
-/* Suspend, reactivate, delete: only id, match and reason of the patch count. */
+/* Suspend, reactivate, delete: only id, match, reason and by of the patch count. */
 enum err_code user_become(struct context *ctx, const struct user_patch *q, enum user_status status,
                           struct user *out, struct err *err);
 
@@ -156,6 +165,12 @@ enum err_code user_become(struct context *ctx, const struct user_patch *q, enum 
 /* The user as it is to be changed: there, not deleted, and of the version that was read. */
 enum err_code user_take(struct context *ctx, struct bytes id, const struct user_match *match,
                         struct user *out, struct err *err);
+
+/* Sets the status in its row (5). Once that is written, user_became does the rest: the event, tokens (4), the sign-out. `before` is the
+ * row with the status that it had; the reason may be empty. */
+void          user_status_set(struct row *row, enum user_status status, struct bytes by);
+enum err_code user_became(struct context *ctx, struct user *u, const struct item *before, struct bytes reason,
+                          struct err *err);
 
 /* Writes its row, one version on (1). */
 void user_put(struct context *ctx, struct user *u, struct row *row);

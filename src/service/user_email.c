@@ -531,26 +531,28 @@ static enum err_code trust_put(struct context *ctx, struct email_trust *t, struc
 	row_set_text(row, "verifiedAt", user_time(ctx->arena, ctx->now_us));
 	item = row_item(row);
 	e = email_of(&item);
-	t->changed = true;
-	t->primary = t->user->email_id.len == 0;
+	t->id = e.id;
+	t->changed = t->verified = true;
+	t->primary = t->prefer || t->user->email_id.len == 0;
 	if (t->primary)
 		prefer_in(ctx, t->profile, t->user->id, row, &e);
 	e = email_put(ctx, row);
 	marker_put(ctx, t->user->id, &e, 0);
-	t->email_id = e.id;
 	return ERR_NONE;
 }
 
 void user_email_trusted(struct context *ctx, const struct email_trust *t)
 {
-	const struct user_email e = {.id = t->email_id, .email = t->email, .typed = t->typed};
+	const struct user_email e = {.id = t->id, .email = t->email, .typed = t->typed};
 
 	if (t->added)
 		publish(ctx, EVENT_EMAIL_ADDED, t->user->id, &e);
-	if (t->changed)
+	if (t->verified)
 		publish(ctx, EVENT_EMAIL_VERIFIED, t->user->id, &e);
 	if (t->primary)
 		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, t->user->id, &e);
+	if (t->dropped.id.len > 0)
+		publish(ctx, EVENT_EMAIL_REMOVED, t->user->id, &t->dropped);
 }
 
 /* The row of a user's own claim or address, read by its key; not found if it has none. */
@@ -567,66 +569,31 @@ static enum err_code own_look(struct context *ctx, const struct email_trust *t, 
 	own = claim_find(&emails, t->email);
 	if (own != NULL)
 		return email_look(ctx, t->user->id, own->id, out, err);
-	return emails.count < emails_max ? ERR_NONE
-	                                 : err_field(err, ERR_LIMIT, "email",
-	                                             "email: a user has at most %u addresses", emails_max);
+	return emails.count < emails_max + (t->replaces.len > 0)
+	               ? ERR_NONE
+	               : err_field(err, ERR_LIMIT, "email", "email: a user has at most %u addresses",
+	                           emails_max);
 }
 
-/* Like a proof with a code (6). */
-enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struct err *err)
+/* The address goes, with its marker, its alias in the profile, which the caller writes, and the tokens in its name. The caller publishes
+ * that. */
+static enum err_code address_drop(struct context *ctx, struct bytes user, const struct user_email *e,
+                                  struct row *profile, struct err *err)
 {
-	struct looked marker, old;
-	struct row    row;
-	bool          others;
+	struct looked marker;
 
-	t->added = t->changed = t->primary = false;
-	if (marker_look(ctx, t->email, &marker, err) != ERR_NONE)
+	if (marker_look(ctx, e->email, &marker, err) != ERR_NONE)
 		return err->code;
-	others = marker.found && !bytes_equal(row_text(&marker.item, "userId"), t->user->id);
-	if (others && is_held(ctx, &marker))
-		return taken(err);
-	if (own_look(ctx, t, &old, err) != ERR_NONE)
-		return err->code;
-	if (old.found && is_true(&old.item, "isVerified"))
-		return ERR_NONE;
-	if (others && claim_evict(ctx, &marker, err) != ERR_NONE)
-		return err->code;
-	if (old.found)
-		row_from(&row, ctx->arena, &old.item);
-	else
-		trust_new(ctx, t, &row);
-	return trust_put(ctx, t, &row, err);
-}
-
-/* ---- removing, and which one is primary ---- */
-
-enum err_code user_email_remove(struct context *ctx, const struct email_entry *q, struct err *err)
-{
-	struct user_email e;
-	struct user       u;
-	struct looked     marker;
-	struct row        profile;
-
-	if (user_take(ctx, q->user, &(struct user_match){0}, &u, err) != ERR_NONE ||
-	    email_get(ctx, q, &e, err) != ERR_NONE || marker_look(ctx, e.email, &marker, err) != ERR_NONE)
-		return err->code;
-	if (e.primary || bytes_equal(u.email_id, e.id))
-		return err_field(
-		        err, ERR_NOT_NOW, "emailId",
-		        "emailId: the primary address cannot be removed; make another one primary first");
 	ctx_delete(ctx, TABLE_USERS,
-	           row_key_two(ctx->arena, user_key(ctx->arena, u.id), email_key(ctx->arena, e.id)));
-	if (marks(&marker, u.id, e.id))
+	           row_key_two(ctx->arena, user_key(ctx->arena, user), email_key(ctx->arena, e->id)));
+	if (marks(&marker, user, e->id))
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, marker.pk, marker.sk));
-	publish(ctx, EVENT_EMAIL_REMOVED, u.id, &e);
-	if (!e.verified)
+	if (!e->verified)
 		return ERR_NONE;
-	row_from(&profile, ctx->arena, &u.row);
-	if (alias_remove(ctx, &(struct alias_change){u.id, e.email, &profile}, err) != ERR_NONE)
+	if (alias_remove(ctx, &(struct alias_change){user, e->email, profile}, err) != ERR_NONE)
 		return err->code;
-	ctx_put(ctx, TABLE_USERS, row_item(&profile));
 	return revocation_add_address(
-	        ctx, identifier_of_row_email(&ctx->services->identifiers, ctx->arena, e.email),
+	        ctx, identifier_of_row_email(&ctx->services->identifiers, ctx->arena, e->email),
 	        BYTES("address removed"), err);
 }
 
@@ -645,6 +612,99 @@ static enum err_code unprefer(struct context *ctx, const struct user *u, struct 
 	row_from(&row, ctx->arena, &old.item);
 	row_set(&row, "isPrimary", value_bool(false));
 	email_put(ctx, &row);
+	return ERR_NONE;
+}
+
+/* What the address takes the place of: as the primary one, and altogether. */
+static enum err_code others_yield(struct context *ctx, struct email_trust *t, struct err *err)
+{
+	bool          replaces = t->replaces.len > 0 && !bytes_equal(t->replaces, t->id);
+	struct looked old;
+
+	if (t->primary && !(replaces && bytes_equal(t->user->email_id, t->replaces)) &&
+	    unprefer(ctx, t->user, err) != ERR_NONE)
+		return err->code;
+	if (!replaces)
+		return ERR_NONE;
+	if (email_look(ctx, t->user->id, t->replaces, &old, err) != ERR_NONE)
+		return err->code;
+	if (!old.found)
+		return ERR_NONE;
+	t->changed = true;
+	t->dropped = email_of(&old.item);
+	return address_drop(ctx, t->user->id, &t->dropped, t->profile, err);
+}
+
+/* The user has it, verified, and as it was typed then. */
+static enum err_code trust_known(struct context *ctx, struct email_trust *t, const struct item *old,
+                                 struct err *err)
+{
+	const struct user_email e = email_of(old);
+	struct row              row;
+
+	t->id = e.id;
+	t->typed = e.typed;
+	t->changed = t->primary = t->prefer && !bytes_equal(t->user->email_id, e.id);
+	if (t->primary) {
+		row_from(&row, ctx->arena, old);
+		prefer_in(ctx, t->profile, t->user->id, &row, &e);
+		email_put(ctx, &row);
+	}
+	return others_yield(ctx, t, err);
+}
+
+/* Like a proof with a code (6). */
+enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struct err *err)
+{
+	struct looked marker, old;
+	struct row    row;
+	bool          others;
+
+	t->added = t->changed = t->verified = t->primary = false;
+	t->dropped = (struct user_email){0};
+	if (!is_one_mailbox(t->email))
+		return err_field(err, ERR_INVALID, "email", "email: not exactly one mailbox");
+	if (marker_look(ctx, t->email, &marker, err) != ERR_NONE)
+		return err->code;
+	others = marker.found && !bytes_equal(row_text(&marker.item, "userId"), t->user->id);
+	if (others && is_held(ctx, &marker))
+		return taken(err);
+	if (own_look(ctx, t, &old, err) != ERR_NONE)
+		return err->code;
+	if (old.found && is_true(&old.item, "isVerified"))
+		return trust_known(ctx, t, &old.item, err);
+	if (others && claim_evict(ctx, &marker, err) != ERR_NONE)
+		return err->code;
+	if (old.found)
+		row_from(&row, ctx->arena, &old.item);
+	else
+		trust_new(ctx, t, &row);
+	if (trust_put(ctx, t, &row, err) != ERR_NONE)
+		return err->code;
+	return others_yield(ctx, t, err);
+}
+
+/* ---- removing, and which one is primary ---- */
+
+enum err_code user_email_remove(struct context *ctx, const struct email_entry *q, struct err *err)
+{
+	struct user_email e;
+	struct user       u;
+	struct row        profile;
+
+	if (user_take(ctx, q->user, &(struct user_match){0}, &u, err) != ERR_NONE ||
+	    email_get(ctx, q, &e, err) != ERR_NONE)
+		return err->code;
+	if (e.primary || bytes_equal(u.email_id, e.id))
+		return err_field(
+		        err, ERR_NOT_NOW, "emailId",
+		        "emailId: the primary address cannot be removed; make another one primary first");
+	publish(ctx, EVENT_EMAIL_REMOVED, u.id, &e);
+	row_from(&profile, ctx->arena, &u.row);
+	if (address_drop(ctx, u.id, &e, &profile, err) != ERR_NONE)
+		return err->code;
+	if (e.verified)
+		ctx_put(ctx, TABLE_USERS, row_item(&profile));
 	return ERR_NONE;
 }
 

@@ -108,16 +108,22 @@ enum err_code user_email_verify(struct context *ctx, const struct email_entry *q
 /* An address that somebody whom we trust has verified (sync.h). */
 struct email_trust {
 	const struct user *user;
-	struct bytes       email;   /* normalised */
-	struct bytes       typed;   /* (7) */
-	struct row        *profile; /* the user's row, which the caller writes */
-	struct bytes       email_id;
-	bool               added;   /* the user had not even claimed it */
-	bool               changed; /* else the user had it, verified, before */
-	bool               primary; /* it has become the primary one */
+	struct bytes       email;    /* normalised */
+	struct bytes       typed;    /* (7) */
+	struct row        *profile;  /* the user's row, which the caller writes */
+	bool               prefer;   /* it is to be the primary one, whether or not it is the first */
+	struct bytes       replaces; /* the id of the address that goes for it; empty: none does */
+
+	struct bytes      id;      /* of the address */
+	bool              changed; /* else the user had it, verified, before, and as primary as it is to be */
+	bool              added;   /* the user had not even claimed it */
+	bool              verified; /* by this: the user did not have it, or had only claimed it */
+	bool              primary;  /* it has become the primary one */
+	struct user_email dropped;  /* what went for it; without an id: nothing */
 };
 
-/* Written as a verified address, with its marker; as the primary one if it is the first. ERR_EMAIL_TAKEN, ERR_LIMIT. */
+/* Written as a verified address, with its marker; as the primary one if it is the first, or is to be. ERR_EMAIL_TAKEN, ERR_LIMIT;
+ * ERR_INVALID (8). */
 enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struct err *err);
 
 /* Publishes what that has changed, once the user itself was published. */

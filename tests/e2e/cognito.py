@@ -82,13 +82,19 @@ class Cognito:
 
 
 class Receiver:
-    """Stands in for a pool of Cognito's, where the emulator is lacking: pages with a Limit, and AdminUserGlobalSignOut. It can be down."""
+    """Stands in for a pool of Cognito's, where the emulator is lacking: pages with a Limit, every UserStatus, and AdminUserGlobalSignOut. It can be
+    down, and it can be wrong: `nasty` is None, "nobody" (it knows nobody), "half" (it knows every second user), "list half" (only its list leaves
+    them out), "duplicates" (each user twice on a page), "page twice" (each page twice, under another token) or "circle" (pages without an end)."""
 
     def __init__(self):
         self.users = {}  # by name: {"sub": …, "email": …}
         self.calls = []  # (operation, body, headers)
         self.signed_out = []
         self.failing = 0  # so many calls fail; -1: all
+        self.nasty = None
+        self.standing = {}  # by name: (UserStatus, Enabled); others are CONFIRMED and enabled
+        self.modified = {}  # by name: UserLastModifiedDate
+        self.sign_out_s = 0  # how long one takes
         self.lock = threading.Lock()
         outer = self
 
@@ -97,6 +103,8 @@ class Receiver:
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if outer.sign_out_s and self.headers["X-Amz-Target"].endswith("SignOut"):
+                    time.sleep(outer.sign_out_s)
                 status, answer = outer.answer(self.headers["X-Amz-Target"].split(".")[1], body, dict(self.headers))
                 raw = json.dumps(answer).encode()
                 self.send_response(status)
@@ -118,8 +126,32 @@ class Receiver:
             self.users[f"name-{sub}"] = {"sub": sub, "email": f"{sub}@example.org", "email_verified": "true", "given_name": f"N{i}"}
 
     def record(self, name, attributes):
-        return {"Username": name, attributes: [{"Name": n, "Value": v} for n, v in self.users[name].items()], "UserStatus": "CONFIRMED",
-                "Enabled": True, "UserCreateDate": 1700000000.0, "UserLastModifiedDate": 1700000000.123}
+        status, enabled = self.standing.get(name, ("CONFIRMED", True))
+        return {"Username": name, attributes: [{"Name": n, "Value": v} for n, v in self.users[name].items()], "UserStatus": status,
+                "Enabled": enabled, "UserCreateDate": 1700000000.0, "UserLastModifiedDate": self.modified.get(name, 1700000000.123)}
+
+    def change(self, name, **attributes):
+        """As somebody changes a user there; None: the attribute goes."""
+        for key, value in attributes.items():
+            self.users[name].pop(key, None)
+            if value is not None:
+                self.users[name][key] = value
+        self.modified[name] = self.modified.get(name, 1700000000.123) + 1
+
+    def list_users(self, body):
+        known = sorted(self.users)
+        if self.nasty in ("nobody", "half", "list half"):
+            known = [] if self.nasty == "nobody" else known[::2]
+        first, turn = (int(part) for part in body.get("PaginationToken", "0.0").split("."))
+        names = known[first : first + body["Limit"]]
+        after, turn = (first, 1) if self.nasty == "page twice" and turn == 0 else (first + len(names), 0)
+        token = f"{after}.{turn}" if after < len(known) else "0.0" if self.nasty == "circle" else None
+        if self.nasty == "duplicates":
+            names = [n for n in names for _ in range(2)]
+        return {"Users": [self.record(n, "Attributes") for n in names], **({"PaginationToken": token} if token else {})}
+
+    def knows(self, name):
+        return name in self.users and self.nasty != "nobody" and not (self.nasty == "half" and sorted(self.users).index(name) % 2)
 
     def answer(self, operation, body, headers):
         with self.lock:
@@ -129,11 +161,8 @@ class Receiver:
                 return 500, {"__type": "InternalErrorException", "message": "down"}
             if operation == "ListUsers":
                 assert 1 <= body["Limit"] <= 60
-                first = int(body.get("PaginationToken", "0"))
-                names = sorted(self.users)[first : first + body["Limit"]]
-                more = first + len(names) < len(self.users)
-                return 200, {"Users": [self.record(n, "Attributes") for n in names], **({"PaginationToken": str(first + len(names))} if more else {})}
-            if body["Username"] not in self.users:
+                return 200, self.list_users(body)
+            if not self.knows(body["Username"]):
                 return 400, {"__type": "UserNotFoundException", "message": "User does not exist."}
             if operation == "AdminGetUser":
                 return 200, self.record(body["Username"], "UserAttributes")

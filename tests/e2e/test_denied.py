@@ -145,6 +145,7 @@ CASES = {
     "ListSyncDeadLetters": hidden("/v1/sync/dead-letters", ["bob", '"count":1']),
     "RedriveSyncDeadLetters": everyone("POST", "/v1/sync/dead-letters/redrive", {}),
     "Reconcile": everyone("POST", "/v1/sync/reconcile", {}),
+    "RestoreSyncMissing": everyone("POST", "/v1/sync/missing/restore", {}),
     "ListSyncMissing": hidden("/v1/sync/missing", ["bob"]),
     "GetSyncDeadLetter": [Case("GET", "/v1/sync/dead-letters/elsewhere/{x}")],
     "DeleteSyncDeadLetter": [Case("DELETE", "/v1/sync/dead-letters/elsewhere/{x}")],
@@ -541,7 +542,7 @@ def test_syncing_a_user_tells_nobody_whether_an_address_has_an_account_but_those
     assert call(guarded, narrow, "POST", "/v1/sync/users", without)[0] == 201  # the address is left out: there is nothing to tell
 
 
-@pytest.mark.parametrize("action", ["AdoptUsers", "CleanUpDevices", "ListHotKeys", "Reconcile", "RedriveSyncDeadLetters", "RepairDevices",
+@pytest.mark.parametrize("action", ["AdoptUsers", "CleanUpDevices", "ListHotKeys", "Reconcile", "RedriveSyncDeadLetters", "RepairDevices", "RestoreSyncMissing",
                                     "RevokeAllTokens", "RevokeUsers"])
 def test_what_is_about_everything_is_refused_to_a_key_that_is_allowed_all_but_one(world, action):
     """By an Allow with NotResource, so that there is no Deny to be found."""

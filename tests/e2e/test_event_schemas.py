@@ -17,7 +17,7 @@ from v1 import Server, attempt
 pytestmark = pytest.mark.gatehouse_only
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITES = ["lock_event", "attempt_event", "revocation", "push_device", "push", "policy_store"]
+SUITES = ["lock_event", "attempt_event", "revocation", "push_device", "push", "policy_store", "sync", "reconcile"]
 TYPES = re.findall(r'X\(EVENT_[A-Z_]+, "([a-z_.]+)"\)', (ROOT / "src/service/event_policy.h").read_text())
 SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs/events").glob("*.json")}
 VALIDATORS = {name: jsonschema.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}

@@ -431,6 +431,209 @@ def test_a_provider_that_is_down_is_tried_again_and_one_that_refuses_ends_the_jo
     assert failed["state"] == "failed" and "NotAuthorizedException" in failed["error"] and "secret" not in failed["error"]
 
 
+# ---- what a pool says of an account ----
+
+STANDING = [  # UserStatus, Enabled, and the status here; None: no user
+    ("CONFIRMED", True, "active"), ("EXTERNAL_PROVIDER", True, "active"), ("RESET_REQUIRED", True, "active"), ("FORCE_CHANGE_PASSWORD", True, "active"),
+    ("UNCONFIRMED", True, None), ("UNCONFIRMED", False, None), ("UNKNOWN", True, None), ("NEW_STATUS", True, None),
+    ("ARCHIVED", True, "suspended"), ("COMPROMISED", True, "suspended"), ("CONFIRMED", False, "suspended"), ("UNKNOWN", False, "suspended"),
+    ("FORCE_CHANGE_PASSWORD", False, "suspended"),
+]
+
+
+def status(server, id):
+    seen = user(server, id)
+    return seen.json()["status"] if seen.status == 200 else None
+
+
+def test_each_status_of_a_pool_is_what_the_table_says(synced, receiver):
+    receiver.add(len(STANDING))
+    for i, (name, enabled, _) in enumerate(STANDING):
+        receiver.standing[f"name-user-{i:05d}"] = (name, enabled)
+    found = reconciled(synced)
+    seen = [status(synced, f"user-{i:05d}") for i in range(len(STANDING))]
+    assert seen == [expected for _, _, expected in STANDING]
+    assert (found["left_out"], found["created"]) == (seen.count(None), len(seen) - seen.count(None))
+    table = (HERE.parent.parent / "docs" / "sync.md").read_text()
+    assert all(f"`{name}`" in table for name, _, _ in STANDING if name != "NEW_STATUS")
+
+
+def test_cognito_local_every_status_that_it_can_produce(tmp_path):
+    """With the emulator itself: unconfirmed, confirmed, invited, disabled, enabled again, an address that changes, a user who is deleted."""
+    server, cognito = Server(), None
+    try:
+        cognito = Cognito("http://127.0.0.1:9")  # no trigger arrives
+        api, pool = cognito.api, cognito.pool
+        server.close()
+        server = Server("--identity", identity_file(tmp_path / "identity.yaml", cognito.endpoint, pool=pool, rate=10000))
+        subs = {"confirmed": cognito.sign_up("confirmed", "confirmed@example.org", given_name="Con", family_name="Firmed")}
+        subs["unconfirmed"] = api.sign_up(ClientId=cognito.client, Username="unconfirmed", Password="Correct-horse-1",
+                                          UserAttributes=[{"Name": "email", "Value": "un@example.org"}, {"Name": "email_verified", "Value": "true"}])["UserSub"]
+        made = api.admin_create_user(UserPoolId=pool, Username="invited", TemporaryPassword="Correct-horse-2", MessageAction="SUPPRESS",
+                                     UserAttributes=[{"Name": "email", "Value": "inv@example.org"}, {"Name": "email_verified", "Value": "true"}])["User"]
+        subs["invited"] = {a["Name"]: a["Value"] for a in made["Attributes"]}["sub"]
+        said = {u["Username"]: u["UserStatus"] for u in api.list_users(UserPoolId=pool)["Users"]}
+        assert said == {"confirmed": "CONFIRMED", "unconfirmed": "UNCONFIRMED", "invited": "FORCE_CHANGE_PASSWORD"}
+        assert reconciled(server)["left_out"] == 1
+        assert {name: status(server, sub) for name, sub in subs.items()} == {"confirmed": "active", "unconfirmed": None, "invited": "active"}
+        api.admin_confirm_sign_up(UserPoolId=pool, Username="unconfirmed")
+        api.admin_disable_user(UserPoolId=pool, Username="confirmed")
+        reconciled(server)
+        assert {name: status(server, sub) for name, sub in subs.items()} == {"confirmed": "suspended", "unconfirmed": "active", "invited": "active"}
+        assert user(server, subs["confirmed"]).json()["suspendedBy"] == "provider_disabled"
+        api.admin_enable_user(UserPoolId=pool, Username="confirmed")
+        api.admin_update_user_attributes(UserPoolId=pool, Username="confirmed", UserAttributes=[
+            {"Name": "email", "Value": "changed@example.org"}, {"Name": "email_verified", "Value": "true"}])
+        api.admin_delete_user_attributes(UserPoolId=pool, Username="confirmed", UserAttributeNames=["family_name"])
+        reconciled(server)
+        seen = user(server, subs["confirmed"]).json()
+        assert (seen["status"], seen["email"], seen["firstName"]) == ("active", "changed@example.org", "Con") and "lastName" not in seen
+        assert [e["email"] for e in server.v1.send("GET", f"/v1/users/{subs['confirmed']}/emails").json()["emails"]] == ["changed@example.org"]
+        api.admin_delete_user(UserPoolId=pool, Username="invited")
+        assert reconciled(server, missing="suspend")["suspended"] == 1
+        assert status(server, subs["invited"]) == "suspended"
+    finally:
+        if cognito:
+            cognito.close()
+        server.close()
+
+
+def test_a_disabled_account_is_suspended_and_comes_back_unless_a_person_suspended_it(synced, receiver):
+    receiver.add(3)
+    reconciled(synced)
+    for i in (0, 1):
+        receiver.standing[f"name-user-0000{i}"] = ("CONFIRMED", False)
+    assert synced.v1.send("POST", "/v1/users/user-00002/suspend", b"").status == 200
+    reconciled(synced)
+    assert [status(synced, f"user-0000{i}") for i in range(3)] == ["suspended"] * 3
+    assert user(synced, "user-00000").json()["suspendedBy"] == "provider_disabled" and "suspendedBy" not in user(synced, "user-00002").json()
+    until(lambda: "name-user-00000" in receiver.signed_out)
+    assert synced.v1.send("POST", "/v1/users/user-00001/suspend", b"").status == 200  # a person takes it over
+    receiver.standing.clear()
+    reconciled(synced)
+    assert [status(synced, f"user-0000{i}") for i in range(3)] == ["active", "suspended", "suspended"]
+
+
+# ---- changes at the provider ----
+
+
+def test_a_change_at_the_provider_arrives_as_a_whole(synced, receiver):
+    receiver.add(1)
+    receiver.change("name-user-00000", family_name="Old", phone_number="+442071838750", **{"custom:tier": "gold", "custom:gone": "x"})
+    reconciled(synced)
+    assert synced.v1.send("PATCH", "/v1/users/user-00000", json.dumps({"version": 1, "attributes": {"mine": "stays"}}).encode(), {}).status == 200
+    receiver.change("name-user-00000", email="new@example.org", family_name=None, phone_number=None, **{"custom:gone": None, "custom:tier": "silver"})
+    found = reconciled(synced)
+    assert (found["updated"], found.get("unchanged", 0)) == (1, 0)
+    seen = user(synced, "user-00000").json()
+    assert (seen["email"], seen["firstName"], seen["attributes"]) == ("new@example.org", "N0", {"tier": "silver", "mine": "stays"})
+    assert "lastName" not in seen and "phone" not in seen
+    emails = synced.v1.send("GET", "/v1/users/user-00000/emails").json()["emails"]
+    assert [(e["email"], e["isPrimary"]) for e in emails] == [("new@example.org", True)]
+    assert reconciled(synced)["unchanged"] == 1
+
+
+def test_a_pool_may_keep_what_its_records_no_longer_have(receiver, tmp_path):
+    server = Server("--identity", identity_file(tmp_path / "identity.yaml", receiver.endpoint, rate=10000, absent="keep"))
+    try:
+        receiver.add(1)
+        reconciled(server)
+        receiver.change("name-user-00000", email="new@example.org", given_name=None)
+        reconciled(server)
+        seen = user(server, "user-00000").json()
+        assert (seen["email"], seen["firstName"]) == ("new@example.org", "N0")
+        assert len(server.v1.send("GET", "/v1/users/user-00000/emails").json()["emails"]) == 2
+    finally:
+        server.close()
+
+
+def test_a_record_that_is_sent_says_whether_it_is_complete(server):
+    def sent(**more):
+        reply = server.v1.post("/v1/sync/users", {"provider": "hr", "id": "worker-1", **more})
+        assert reply.status in (200, 201), reply.body
+        return reply.json()
+
+    sent(email="a@example.org", emailVerified=True, firstName="Ann", lastName="Lee")
+    assert sent(firstName="Anna")["user"]["lastName"] == "Lee"
+    partial = sent(email="b@example.org", emailVerified=True)["user"]
+    assert (partial["email"], partial["lastName"]) == ("a@example.org", "Lee")
+    whole = sent(email="b@example.org", emailVerified=True, firstName="Anna", complete=True)["user"]
+    assert whole["email"] == "b@example.org" and "lastName" not in whole
+
+
+def test_a_time_in_2099_freezes_nobody(server):
+    def outcome(when, name):
+        return server.v1.post("/v1/sync/users", {"provider": "hr", "id": "worker-1", "firstName": name, "updatedAt": when}).json()["outcome"]
+
+    assert outcome("2099-01-01T00:00:00Z", "a") == "created"
+    assert outcome(int(time.time()) + 1, "b") == "updated"
+
+
+def test_fifty_attributes_of_a_pool_are_taken(synced, receiver):
+    receiver.add(1)
+    receiver.change("name-user-00000", **{f"custom:a{i:02d}": "x" * 500 for i in range(50)})
+    assert reconciled(synced)["created"] == 1
+    assert len(user(synced, "user-00000").json()["attributes"]) == 50
+
+
+def test_an_erased_user_does_not_come_back_with_the_next_run(synced, receiver):
+    receiver.add(2)
+    reconciled(synced)
+    job = synced.v1.send("POST", "/v1/users/user-00000/erase", b"").json()["id"]
+    assert ended(synced, job)["state"] == "done"
+    found = reconciled(synced)
+    assert (found["erased"], found["unchanged"], found["poolOrphans"]) == (1, 1, 1)
+    assert user(synced, "user-00000").status == 404 and letters(synced)["count"] == 0
+    refused = synced.v1.post("/v1/sync/users", {"provider": "customers", "id": "user-00000"})
+    assert (refused.status, refused.json()["type"]) == (409, "urn:gatehouse:problem:wrong-state")
+    assert synced.v1.post("/v1/users", {"id": "user-00000"}).status == 201  # a person says otherwise
+    assert reconciled(synced)["updated"] == 1
+
+
+# ---- a pool that answers wrongly ----
+
+
+def test_a_pool_that_answers_nobody_or_half_suspends_nobody_and_says_why(synced, receiver):
+    receiver.add(44)
+    reconciled(synced)
+    for nasty, missing in (("nobody", 44), ("half", 22)):
+        receiver.nasty = nasty
+        failed = ended(synced, started(synced, "/v1/sync/reconcile", {"missing": "suspend"}))
+        assert failed["state"] == "failed" and f"{missing} of 44" in failed["error"] and "5 percent" in failed["error"], failed
+        assert {status(synced, f"user-{i:05d}") for i in range(44)} == {"active"}
+        assert len(synced.v1.send("GET", "/v1/sync/missing").json()["missing"]) == missing  # listed all the same
+    receiver.nasty = "list half"  # each can be asked for by its name: none is missing
+    found = reconciled(synced, missing="suspend")
+    assert (found["poolUsers"], "missing" in found, "suspended" in found) == (22, False, False)
+
+
+def test_one_call_brings_back_all_whom_a_run_suspended(synced, receiver):
+    receiver.add(44)
+    reconciled(synced)
+    assert synced.v1.send("POST", "/v1/users/user-00000/suspend", b"").status == 200
+    receiver.nasty = "nobody"
+    assert reconciled(synced, missing="suspend", missingPercentMax=100)["suspended"] == 43
+    assert user(synced, "user-00001").json()["suspendedBy"] == "provider_missing"
+    dry = ended(synced, started(synced, "/v1/sync/missing/restore", {"dryRun": True}))
+    assert dry["progress"] == {"restored": 43} and status(synced, "user-00001") == "suspended"
+    done = subprocess.run([program(), "sync", "restore", "customers", "--endpoint", synced.endpoint], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [status(synced, f"user-{i:05d}") for i in range(44)] == ["suspended"] + ["active"] * 43
+    assert ended(synced, started(synced, "/v1/sync/missing/restore", {}))["progress"] == {}
+
+
+def test_duplicates_and_a_page_that_comes_twice_change_nothing_twice(synced, receiver):
+    receiver.add(150)
+    for nasty in ("duplicates", "page twice"):
+        receiver.nasty = nasty
+        found = reconciled(synced, missing="suspend")
+        assert found["poolUsers"] == 300 and "missing" not in found and "dead_lettered" not in found, found
+        assert {user(synced, f"user-{i:05d}").json()["version"] for i in range(0, 150, 10)} == {1}
+    receiver.nasty = "circle"
+    failed = ended(synced, started(synced, "/v1/sync/reconcile", {}))
+    assert failed["state"] == "failed" and "lead back" in failed["error"]
+
+
 # ---- suspending signs out ----
 
 
@@ -450,6 +653,24 @@ def test_suspending_signs_out_at_the_provider_however_often_that_fails(synced, r
     until(lambda: metric(synced, "gatehouse_sign_outs_pending") == 0 and metric(synced, "gatehouse_sign_outs_total") == 1)
     assert metric(synced, "gatehouse_sign_out_failures_total") >= 1
     assert b"name-user-00000" not in synced.logged()
+
+
+def test_many_are_signed_out_at_once_and_not_faster_than_the_rate_of_the_pool(receiver, tmp_path):
+    """Each takes 200 ms there: one after the other, 40 would take 8 s."""
+    server = Server("--identity", identity_file(tmp_path / "identity.yaml", receiver.endpoint, rate=20))
+    try:
+        receiver.add(40)
+        assert ended(server, started(server, "/v1/sync/reconcile", {"rate": 10000}))["state"] == "done"
+        receiver.sign_out_s = 0.2
+        began = time.monotonic()
+        for i in range(40):
+            assert server.v1.send("POST", f"/v1/users/user-{i:05d}/suspend", b"").status == 200
+        until(lambda: len(receiver.signed_out) == 40)
+        took = time.monotonic() - began
+        assert sorted(receiver.signed_out) == [f"name-user-{i:05d}" for i in range(40)]
+        assert 39 / 20 <= took < 6, took
+    finally:
+        server.close()
 
 
 def test_a_sign_out_survives_a_kill_while_the_provider_is_down(synced, receiver):
@@ -557,7 +778,7 @@ WRONG = [
     ("id", "a#b"), ("id", "w@example.org"), ("id", "+442071838750"), ("username", ""), ("username", "a" * 129), ("username", 1), ("email", ""),
     ("email", "nobody"), ("email", 1), ("email", "a" * 310 + "@example.org"), ("emailVerified", "true"), ("firstName", "a" * 257), ("firstName", "a\nb"),
     ("lastName", 1), ("phone", "0044207"), ("phone", "+4420718387501234"), ("attributes", []), ("attributes.a b", None), ("attributes.a", None),
-    ("updatedAt", "yesterday"), ("updatedAt", -1), ("updatedAt", "2026-13-01T00:00:00Z"), ("sequence", -1), ("sequence", 1.5), ("sequence", "1"), ("colour", "red"),
+    ("updatedAt", "yesterday"), ("updatedAt", -1), ("updatedAt", "2026-13-01T00:00:00Z"), ("sequence", -1), ("sequence", 1.5), ("sequence", "1"), ("complete", "yes"), ("colour", "red"),
 ]
 
 
@@ -582,7 +803,8 @@ def test_each_field_that_is_wrong_is_named_and_nothing_is_written(server, path):
                        ("/v1/sync/missing?limit=501", "limit"), ("/v1/sync/dead-letters/a%23b/worker-1", "provider"), ("/v1/sync/dead-letters/hr/a%23b", "id")):
         reply = server.v1.send("GET", path)
         assert (reply.status, reply.json()["field"]) == (422, name), path
-    for body, name in (({"provider": "a b"}, "provider"), ({"missing": "delete"}, "missing"), ({"rate": 0}, "rate"), ({"dryRun": 1}, "dryRun")):
+    for body, name in (({"provider": "a b"}, "provider"), ({"missing": "delete"}, "missing"), ({"rate": 0}, "rate"), ({"dryRun": 1}, "dryRun"),
+                       ({"missingPercentMax": 0}, "missingPercentMax"), ({"missingPercentMax": 101}, "missingPercentMax")):
         reply = server.v1.post("/v1/sync/reconcile", body)
         assert reply.status in (400, 422) and reply.json()["field"] == name, body
     for body, name in (({"error": 1}, "error"), ({"error": "a" * 65}, "error"), ({"rate": 0}, "rate"), ({"dryRun": "yes"}, "dryRun"), ({"provider": "hr"}, "provider")):
@@ -643,6 +865,7 @@ def test_letters_of_users_that_a_key_may_not_see_are_left_out(tmp_path):
     ("pools: [{pool: a_1, rate: 0}]", "rate"),
     ("pools: [{pool: a_1, reconcile: -1}]", "reconcile"),
     ("pools: [{pool: a_1, ca_file: none.pem}]", "ca_file"),
+    ("pools: [{pool: a_1, absent: drop}]", "absent"),
     ("pool: a_1", "pool"),
 ])
 def test_a_wrong_section_is_refused_by_its_field(tmp_path, wrong, said):

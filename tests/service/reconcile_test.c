@@ -6,6 +6,7 @@
 #include "service/dead_letter.h"
 #include "service/reconcile.h"
 #include "service/redrive.h"
+#include "service/revocation.h"
 
 /* ---- a pool ---- */
 
@@ -15,9 +16,13 @@ struct pool {
 	struct sync_record users[POOL_MAX];
 	uint32_t           count;
 	unsigned           calls;
-	enum err_code      fails; /* the next calls */
-	struct bytes       trace; /* of the last call */
-	bool               turns; /* the second page comes after itself */
+	enum err_code      fails;    /* the next calls */
+	struct bytes       trace;    /* of the last call */
+	bool               turns;    /* the second page comes after itself */
+	bool               circle;   /* the last page is followed by the first but one */
+	bool               nobody;   /* it answers that there is nobody */
+	bool               half;     /* … or only every second user */
+	uint32_t           list_max; /* users that a page lists at most, of the first page; 0: all */
 };
 
 static struct pool pool;
@@ -28,7 +33,10 @@ static struct sync_record person(const char *id, const char *email)
 	                            .id = bytes_of(id),
 	                            .name = bytes_of(id),
 	                            .email = bytes_of(email),
-	                            .email_verified = true};
+	                            .email_verified = true,
+	                            .standing = SYNC_WELCOME,
+	                            .complete = true,
+	                            .fresh = true};
 }
 
 static enum err_code pool_list(void *ctx, const struct provider_call *c, struct bytes from,
@@ -44,10 +52,18 @@ static enum err_code pool_list(void *ctx, const struct provider_call *c, struct 
 	bytes_to_u64(from, UINT32_MAX, &first);
 	*out = (struct provider_page){.list = &p->users[first]};
 	out->count = p->count - first < POOL_PAGE ? (uint32_t)(p->count - first) : POOL_PAGE;
+	if (p->nobody)
+		*out = (struct provider_page){.count = 0};
 	if (first + out->count < p->count)
 		out->next = arena_printf(c->arena, "%u", (unsigned)first + out->count);
 	if (p->turns && first > 0)
 		out->next = arena_printf(c->arena, "%u", (unsigned)first);
+	if (p->circle && first + out->count == p->count)
+		out->next = BYTES("15");
+	if (p->list_max > 0)
+		out->count = p->list_max;
+	if (p->nobody || p->list_max > 0)
+		out->next = (struct bytes){NULL, 0};
 	return ERR_NONE;
 }
 
@@ -58,7 +74,7 @@ static enum err_code pool_get(void *ctx, const struct provider_call *c, struct b
 
 	(void)c;
 	for (uint32_t i = 0; i < p->count; i++)
-		if (bytes_equal(p->users[i].name, name)) {
+		if (bytes_equal(p->users[i].name, name) && !p->nobody && !(p->half && i % 2 == 1)) {
 			*out = p->users[i];
 			return ERR_NONE;
 		}
@@ -66,7 +82,7 @@ static enum err_code pool_get(void *ctx, const struct provider_call *c, struct b
 }
 
 static const struct provider_calls  calls = {.list = pool_list, .get = pool_get, .ctx = &pool};
-static const struct job_kind *const kinds[] = {&reconcile_job, &redrive_job};
+static const struct job_kind *const kinds[] = {&reconcile_job, &redrive_job, &restore_job};
 static struct document_holder       in_force;
 
 static void pool_open(struct service *s, uint32_t count)
@@ -84,7 +100,7 @@ static void pool_open(struct service *s, uint32_t count)
 	document_put(&in_force, &p->base);
 	s->all.providers = &in_force;
 	s->all.provider_calls = &calls;
-	s->all.jobs = (struct jobs_settings){.kinds = kinds, .kind_count = 2};
+	s->all.jobs = (struct jobs_settings){.kinds = kinds, .kind_count = 3};
 }
 
 static void pool_close(struct service *s)
@@ -99,6 +115,9 @@ struct call {
 	struct turn               turn;
 	struct reconcile          reconcile;
 	struct redrive            redrive;
+	struct restore            restore;
+	enum user_status          status;
+	struct revoked            revoked;
 	struct job_started        started;
 	struct job_turn           step;
 	struct job_stepped        stepped;
@@ -126,6 +145,10 @@ CALL(get, user_get(&t->ctx, c->id, &c->user, err))
 CALL(apply, sync_apply(&t->ctx, &c->q, &c->applied, err))
 CALL(list_missing, missing_find(&t->ctx, BYTES(""), 100, &c->missing, err))
 CALL(erase_missing, missing_erase(&t->ctx, c->id, err))
+CALL(start_restore, restore_start(&t->ctx, &c->restore, &c->started, err))
+CALL(cancel, job_cancel(&t->ctx, c->id, &c->started.job, err))
+CALL(become, user_become(&t->ctx, &(struct user_patch){.id = c->id}, c->status, &c->user, err))
+CALL(tokens, revocation_get(&t->ctx, REVOKED_USER, c->id, &c->revoked, err))
 CALL(group, dead_letters_group(&t->ctx, &(struct user_filter){0}, &c->groups, err))
 
 static struct job job_seen(struct service *s, struct bytes id)
@@ -262,7 +285,37 @@ TEST(reconcile, who_is_missing_at_the_provider_is_listed_and_suspended_only_if_a
 	pool.users[pool.count++] = person("gone", "gone@example.org"); /* there again */
 	reconciled(&s, (struct reconcile){.dry_run = false});
 	assert_int_equal(missing(&s).count, 0);
-	assert_int_equal(status_of(&s, "gone"), USER_SUSPENDED); /* a person lifts that */
+	assert_int_equal(status_of(&s, "gone"), USER_ACTIVE); /* nobody but the run had suspended it (5) */
+	pool_close(&s);
+}
+
+static void assert_reason(struct service *s, enum event_type type, const char *reason)
+{
+	struct table_query_result all = events_of(s, type);
+	struct item               data;
+
+	assert_true(all.count > 0);
+	data = event_data(&all.items[all.count - 1]);
+	assert_bytes(row_text(&data, "reason"), reason);
+}
+
+TEST(reconcile, the_events_say_why_a_missing_user_was_suspended_and_reactivated)
+{
+	struct service s;
+	struct call    c = {.restore = {.dry_run = false}};
+
+	pool_open(&s, 3);
+	s.all.events.on = EVENT_ALL;
+	applied(&s, person("gone", "gone@example.org"));
+	reconciled(&s, (struct reconcile){.suspend = true});
+	assert_reason(&s, EVENT_USER_SUSPENDED, "missing at the provider");
+	turn_take(&s, &c.turn, start_restore);
+	finished(&s, &restore_job, c.started.job.id);
+	assert_reason(&s, EVENT_USER_REACTIVATED, "restored: it was missing at the provider");
+	reconciled(&s, (struct reconcile){.suspend = true});
+	pool.users[pool.count++] = person("gone", "gone@example.org");
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_reason(&s, EVENT_USER_REACTIVATED, "at the provider again");
 	pool_close(&s);
 }
 
@@ -291,11 +344,299 @@ TEST(reconcile, a_step_fits_a_commit_with_all_events_on_and_everyone_created_or_
 	s.all.events.on = EVENT_ALL;
 	job = reconciled(&s, (struct reconcile){.suspend = true});
 	assert_int_equal(number(&job, "created"), POOL_MAX);
-	pool.count = 1; /* the others are gone, all at once */
+	for (uint32_t i = 0; i < POOL_MAX; i++) { /* each has another address, and is disabled */
+		pool.users[i].email = arena_printf(&s.f.arena, "new%02u@example.org", i);
+		pool.users[i].standing = SYNC_BARRED;
+	}
 	job = reconciled(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(number(&job, "updated"), POOL_MAX);
+	for (uint32_t i = 0; i < POOL_MAX; i++)
+		pool.users[i].standing = SYNC_WELCOME;
+	job = reconciled(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(number(&job, "updated"), POOL_MAX);
+	pool.count = 1; /* the others are gone, all at once */
+	job = reconciled(&s, (struct reconcile){.suspend = true, .percent = 100});
 	assert_int_equal(number(&job, "missing"), POOL_MAX - 1);
 	assert_int_equal(number(&job, "suspended"), POOL_MAX - 1);
 	assert_int_equal(missing(&s).count, POOL_MAX - 1);
+	pool_close(&s);
+}
+
+/* ---- standing: UserStatus and Enabled ---- */
+
+static struct user user_seen(struct service *s, const char *id)
+{
+	struct call c = {.id = bytes_of(id)};
+
+	turn_take(s, &c.turn, get);
+	return c.user;
+}
+
+static int64_t revoked_before(struct service *s, const char *id)
+{
+	struct call c = {.id = bytes_of(id)};
+
+	turn_take(s, &c.turn, tokens);
+	return c.revoked.not_before_s;
+}
+
+static void person_sets(struct service *s, const char *id, enum user_status status)
+{
+	struct call c = {.id = bytes_of(id), .status = status};
+
+	turn_take(s, &c.turn, become);
+}
+
+TEST(reconcile, an_unconfirmed_sign_up_is_left_out_until_it_is_confirmed)
+{
+	struct service s;
+	struct job     job;
+	struct call    c = {.id = BYTES("user00")};
+
+	pool_open(&s, 3);
+	pool.users[0].standing = SYNC_UNCONFIRMED;
+	pool.users[1].standing = SYNC_UNKNOWN;
+	job = reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(number(&job, "left_out"), 2);
+	assert_int_equal(number(&job, "created"), 1);
+	assert_int_equal(turn_try(&s, &c.turn, get), ERR_NOT_FOUND);
+	pool.users[0].standing = SYNC_WELCOME;
+	job = reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(number(&job, "created"), 1);
+	assert_int_equal(status_of(&s, "user00"), USER_ACTIVE);
+	pool_close(&s);
+}
+
+TEST(reconcile, a_disabled_account_is_suspended_with_its_tokens_and_comes_back_when_it_is_enabled)
+{
+	struct service s;
+	struct user    u;
+
+	pool_open(&s, 2);
+	pool.users[1].standing = SYNC_BARRED; /* one that is new here, too: tokens of it may be about */
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(status_of(&s, "user01"), USER_SUSPENDED);
+	pool.users[0].standing = SYNC_BARRED;
+	pool.users[0].has_time = true; /* and its record is older than what is here */
+	pool.users[0].time_ms = 1;
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	u = user_seen(&s, "user00");
+	assert_int_equal(u.status, USER_SUSPENDED);
+	assert_true(bytes_is(u.suspended_by, USER_BY_DISABLED));
+	assert_true(revoked_before(&s, "user00") > 0);
+	assert_true(revoked_before(&s, "user01") > 0);
+	pool.users[0].standing = pool.users[1].standing = SYNC_WELCOME;
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(status_of(&s, "user00"), USER_ACTIVE);
+	assert_int_equal(status_of(&s, "user01"), USER_ACTIVE);
+	assert_int_equal(user_seen(&s, "user00").suspended_by.len, 0);
+	pool_close(&s);
+}
+
+TEST(reconcile, a_disabled_account_is_suspended_although_the_rest_of_its_record_cannot_be_written)
+{
+	struct service s;
+	struct job     job;
+
+	pool_open(&s, 2);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	pool.users[1].email = pool.users[0].email; /* taken */
+	pool.users[1].standing = SYNC_BARRED;
+	pool.users[pool.count++] = person("new", "user00@example.org");
+	pool.users[2].standing = SYNC_BARRED;
+	job = reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(number(&job, "dead_lettered"), 2);
+	assert_int_equal(letters(&s), 2);
+	assert_int_equal(status_of(&s, "user01"), USER_SUSPENDED);
+	assert_int_equal(status_of(&s, "new"), USER_SUSPENDED);
+	assert_true(revoked_before(&s, "new") > 0);
+	pool_close(&s);
+}
+
+TEST(reconcile, whom_a_person_suspended_is_never_reactivated_even_if_the_sync_had_suspended_it_before)
+{
+	struct service s;
+
+	pool_open(&s, 3);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	person_sets(&s, "user00", USER_SUSPENDED);
+	pool.users[0].standing = pool.users[1].standing = SYNC_BARRED;
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	person_sets(&s, "user01", USER_SUSPENDED); /* it is already: from now on by a person */
+	pool.users[0].standing = pool.users[1].standing = SYNC_WELCOME;
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(status_of(&s, "user00"), USER_SUSPENDED);
+	assert_int_equal(status_of(&s, "user01"), USER_SUSPENDED);
+	pool_close(&s);
+}
+
+/* ---- the brake, and the way back ---- */
+
+static struct job restored(struct service *s, struct restore q)
+{
+	struct call c = {.restore = q};
+
+	turn_take(s, &c.turn, start_restore);
+	return finished(s, &restore_job, c.started.job.id);
+}
+
+/* Runs until a step fails for good, and says why. */
+static const char *refusal(struct service *s, struct reconcile q)
+{
+	struct call   c = {.reconcile = q};
+	struct bytes  why;
+	struct job    job;
+	enum err_code rc;
+
+	turn_take(s, &c.turn, start);
+	do {
+		job = job_seen(s, c.started.job.id);
+		assert_int_equal(job.state, JOB_RUNNING);
+		rc = stepped(s, &reconcile_job, &job);
+	} while (rc == ERR_NONE);
+	assert_int_equal(rc, ERR_NOT_NOW);
+	why = arena_printf(&s->f.arena, "%s", s->f.err.text);
+	c.id = job.id;
+	turn_take(s, &c.turn, cancel);
+	return why.data;
+}
+
+static uint32_t suspended(struct service *s)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < POOL_MAX; i++)
+		count += status_of(s, arena_printf(&s->f.arena, "user%02u", i).data) == USER_SUSPENDED;
+	return count;
+}
+
+TEST(reconcile, a_pool_that_answers_nobody_or_half_suspends_nobody_4)
+{
+	struct service s;
+
+	pool_open(&s, POOL_MAX);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	pool.nobody = true;
+	assert_non_null(strstr(refusal(&s, (struct reconcile){.suspend = true}), "40 of 40 active users"));
+	assert_int_equal(suspended(&s), 0);
+	assert_int_equal(missing(&s).count, POOL_MAX); /* it is reported */
+	assert_non_null(
+	        strstr(refusal(&s, (struct reconcile){.suspend = true, .dry_run = true}), "5 percent"));
+	pool.nobody = false;
+	pool.half = true;
+	assert_non_null(strstr(refusal(&s, (struct reconcile){.suspend = true, .percent = 49}), "20 of 40"));
+	assert_int_equal(suspended(&s), 0);
+	reconciled(&s, (struct reconcile){.suspend = true, .percent = 50});
+	assert_int_equal(suspended(&s), POOL_MAX / 2);
+	pool_close(&s);
+}
+
+TEST(reconcile, a_few_may_be_missing_in_a_small_pool_but_not_all_of_it_4)
+{
+	struct service s;
+
+	pool_open(&s, RECONCILE_FEW + 2);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	pool.count = 1; /* one more than few */
+	refusal(&s, (struct reconcile){.suspend = true});
+	pool.count = 2;
+	reconciled(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(status_of(&s, "user02"), USER_SUSPENDED);
+	pool.count = 0; /* two are left, and nobody is listed */
+	refusal(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(status_of(&s, "user01"), USER_ACTIVE);
+	pool_close(&s);
+}
+
+TEST(reconcile, those_who_were_suspended_before_do_not_count_again_4)
+{
+	struct service s;
+
+	pool_open(&s, POOL_MAX);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	pool.count = POOL_MAX / 2;
+	reconciled(&s, (struct reconcile){.suspend = true, .percent = 50});
+	reconciled(&s, (struct reconcile){.suspend = true});
+	pool.count--;
+	reconciled(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(suspended(&s), POOL_MAX / 2 + 1);
+	pool_close(&s);
+}
+
+TEST(restore, all_whom_reconciliation_suspended_come_back_and_nobody_whom_a_person_did)
+{
+	struct service s;
+	struct job     job;
+
+	pool_open(&s, POOL_MAX);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	person_sets(&s, "user00", USER_SUSPENDED);
+	pool.nobody = true;
+	reconciled(&s, (struct reconcile){.suspend = true, .percent = 100});
+	assert_int_equal(suspended(&s), POOL_MAX);
+	person_sets(&s, "user01", USER_SUSPENDED);            /* takes it over */
+	reconciled(&s, (struct reconcile){.dry_run = false}); /* a run that only reports forgets nobody */
+	at(&s, 2 * MISSING_KEPT_S);
+	job = restored(&s, (struct restore){.provider = BYTES("other")});
+	assert_int_equal(number(&job, "restored"), 0);
+	job = restored(&s, (struct restore){.dry_run = true});
+	assert_int_equal(number(&job, "restored"), POOL_MAX - 2);
+	assert_int_equal(suspended(&s), POOL_MAX);
+	job = restored(&s, (struct restore){.dry_run = false});
+	assert_int_equal(number(&job, "restored"), POOL_MAX - 2);
+	assert_int_equal(suspended(&s), 2);
+	assert_int_equal(status_of(&s, "user01"), USER_SUSPENDED);
+	job = restored(&s, (struct restore){.dry_run = false});
+	assert_int_equal(number(&job, "restored"), 0);
+	pool_close(&s);
+}
+
+TEST(reconcile, whom_the_list_leaves_out_but_the_provider_has_is_reactivated_too_5)
+{
+	struct service s;
+
+	pool_open(&s, 4);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	pool.half = true;
+	reconciled(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(status_of(&s, "user01"), USER_SUSPENDED);
+	pool.half = false;
+	pool.list_max = 1;
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(status_of(&s, "user01"), USER_ACTIVE);
+	pool_close(&s);
+}
+
+TEST(reconcile, one_whose_name_is_another_users_now_is_missing)
+{
+	struct service s;
+
+	pool_open(&s, 2);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	pool.users[1].id = BYTES("new-sub"); /* deleted there, and signed up again */
+	pool.users[1].email = BYTES("new-sub@example.org");
+	reconciled(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(status_of(&s, "user01"), USER_SUSPENDED);
+	assert_int_equal(status_of(&s, "new-sub"), USER_ACTIVE);
+	pool_close(&s);
+}
+
+TEST(reconcile, pages_that_lead_back_to_an_earlier_one_do_not_run_for_ever_6)
+{
+	struct service s;
+	struct call    c = {.reconcile = {.provider = BYTES("pool")}};
+	struct job     job;
+	enum err_code  rc;
+	int            steps = 0;
+
+	pool_open(&s, POOL_MAX);
+	pool.circle = true;
+	turn_take(&s, &c.turn, start);
+	do {
+		job = job_seen(&s, c.started.job.id);
+		rc = stepped(&s, &reconcile_job, &job);
+	} while (rc == ERR_NONE && steps++ < 200);
+	assert_int_equal(rc, ERR_NOT_NOW); /* the job fails */
 	pool_close(&s);
 }
 

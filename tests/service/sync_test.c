@@ -2,6 +2,8 @@
 #include "service/scene.h"
 #include "service/turn.h"
 
+#include "service/alias.h"
+#include "service/erased.h"
 #include "service/sync.h"
 
 /* ---- calls ---- */
@@ -10,13 +12,14 @@ struct call {
 	struct turn         turn;
 	struct sync_record  q;
 	struct sync_result  r;
-	struct bytes        id, email;
+	struct bytes        id, email, reason;
 	struct user         user;
 	struct user_emails  emails;
 	struct user_new     create;
 	struct user_created created;
 	struct email_claim  claim;
 	enum user_status    status;
+	struct user_fields  fields;
 };
 
 static enum err_code apply(struct turn *t, struct err *err)
@@ -46,7 +49,15 @@ static enum err_code become(struct turn *t, struct err *err)
 {
 	struct call *c = (struct call *)t;
 
-	return user_become(&t->ctx, &(struct user_patch){.id = c->id}, c->status, &c->user, err);
+	return user_become(&t->ctx, &(struct user_patch){.id = c->id, .reason = c->reason}, c->status,
+	                   &c->user, err);
+}
+
+static enum err_code change(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_change(&t->ctx, &(struct user_patch){.id = c->id, .fields = c->fields}, &c->user, err);
 }
 
 static enum err_code add(struct turn *t, struct err *err)
@@ -238,6 +249,368 @@ TEST(sync, an_address_that_the_user_only_claimed_is_verified_by_it_and_its_end_i
 	assert_true(c.emails.list[0].verified && c.emails.list[0].primary);
 	assert_int_equal(rows_of_users(&s), 4);
 	assert_null(item_get(&c.emails.list[0].row, BYTES("codeHash")));
+	service_close(&s);
+}
+
+/* ---- complete records ---- */
+
+static struct bytes attribute(struct service *s, const char *id, const char *name)
+{
+	struct call c = seen(s, id);
+
+	return row_text(&c.user.attributes, name);
+}
+
+static void patched(struct service *s, const char *id, const char *name, const char *text)
+{
+	struct call  c = {.id = bytes_of(id), .status = USER_ACTIVE};
+	struct value v = value_string(bytes_of(text));
+
+	c.fields.attributes = item_with(&s->f.arena, &(struct item){0}, bytes_of(name), &v);
+	turn_take(s, &c.turn, change);
+}
+
+static struct sync_record complete(struct service *s, const char *id, const char *email)
+{
+	struct sync_record q = record(id, email);
+	struct value       gold = value_string(BYTES("gold"));
+
+	q.complete = q.fresh = true;
+	q.standing = SYNC_WELCOME;
+	q.fields.first_name = (struct user_text){true, BYTES("Ann")};
+	q.fields.phone = (struct user_text){true, BYTES("+442071838750")};
+	q.fields.attributes = item_with(&s->f.arena, &(struct item){0}, BYTES("tier"), &gold);
+	return q;
+}
+
+TEST(sync, the_address_of_a_complete_record_becomes_primary_and_the_one_before_goes_7)
+{
+	struct service     s;
+	struct sync_record q;
+	struct call        c;
+
+	service_open(&s, NULL);
+	q = complete(&s, "ann", "old@example.org");
+	synced(&s, &q);
+	q.email = BYTES("new@example.org");
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	c = seen(&s, "ann");
+	assert_true(bytes_is(c.user.email, "new@example.org"));
+	assert_int_equal(c.emails.count, 1);
+	assert_true(c.emails.list[0].primary && bytes_equal(c.emails.list[0].id, c.user.email_id));
+	assert_int_equal(rows_of_users(&s), 4); /* no marker or alias is left of the old one */
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UNCHANGED);
+	q = complete(&s, "bob", "old@example.org"); /* it is free */
+	assert_int_equal(synced(&s, &q).outcome, SYNC_CREATED);
+	service_close(&s);
+}
+
+TEST(sync, the_address_that_replaces_another_is_kept_as_it_was_typed_and_the_aliases_follow_7)
+{
+	struct service     s;
+	struct sync_record q;
+	struct aliases     all;
+	struct bytes       fresh;
+	struct call        c;
+
+	service_open(&s, NULL);
+	s.all.events.on = EVENT_ALL;
+	q = complete(&s, "ann", "old@example.org");
+	q.email_typed = BYTES("Old@Example.org");
+	synced(&s, &q);
+	assert_bytes(seen(&s, "ann").user.email_typed, "Old@Example.org");
+	q.email = BYTES("new@example.org");
+	q.email_typed = BYTES("New@Example.org");
+	synced(&s, &q);
+	c = seen(&s, "ann");
+	assert_bytes(c.user.email_typed, "New@Example.org");
+	assert_bytes(c.emails.list[0].typed, "New@Example.org");
+	fresh = identifier_of_row_email(&s.all.identifiers, &s.f.arena, q.email);
+	assert_true(aliases_of(&s.f.arena, &c.user.row, &all));
+	assert_true(all.count == 1 && aliases_have(&all, fresh));
+	q.email = BYTES("third@example.org");
+	q.email_typed = (struct bytes){NULL, 0};
+	synced(&s, &q);
+	assert_int_equal(seen(&s, "ann").user.email_typed.len, 0);
+	service_close(&s);
+}
+
+TEST(sync, an_address_that_the_user_proved_here_stays_when_the_providers_changes_7)
+{
+	struct service     s;
+	struct sync_record q, own = record("ann", "own@example.org");
+	struct call        c;
+
+	service_open(&s, NULL);
+	synced(&s, &own);
+	fixture_ok(&s.f, "UpdateItem",
+	           "{'TableName':'users','Key':{'PK':{'S':'USER#ann'},'SK':{'S':'PROFILE'}},"
+	           "'UpdateExpression':'REMOVE syncEmailId'}"); /* as if it was proved here */
+	q = complete(&s, "ann", "first@example.org");
+	synced(&s, &q);
+	assert_true(bytes_is(seen(&s, "ann").user.email, "first@example.org"));
+	q.email = BYTES("second@example.org");
+	synced(&s, &q);
+	c = seen(&s, "ann");
+	assert_int_equal(c.emails.count, 2);
+	assert_true(bytes_is(c.user.email, "second@example.org"));
+	q.email = BYTES("own@example.org"); /* and back to it: the user's own becomes the primary one */
+	synced(&s, &q);
+	c = seen(&s, "ann");
+	assert_int_equal(c.emails.count, 1);
+	assert_true(bytes_is(c.user.email, "own@example.org") && c.emails.list[0].primary);
+	service_close(&s);
+}
+
+TEST(sync, an_address_that_is_not_verified_there_leaves_the_primary_one_7)
+{
+	struct service     s;
+	struct sync_record q;
+
+	service_open(&s, NULL);
+	q = complete(&s, "ann", "old@example.org");
+	synced(&s, &q);
+	q.email = BYTES("new@example.org");
+	q.email_verified = false;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UNCHANGED);
+	assert_true(bytes_is(seen(&s, "ann").user.email, "old@example.org"));
+	service_close(&s);
+}
+
+TEST(sync, a_complete_record_takes_away_what_the_provider_gave_and_nothing_else_7)
+{
+	struct service     s;
+	struct sync_record q, partial = record("ann", NULL);
+
+	service_open(&s, NULL);
+	q = complete(&s, "ann", "ann@example.org");
+	synced(&s, &q);
+	patched(&s, "ann", "mine", "kept");
+	assert_int_equal(synced(&s, &partial).outcome, SYNC_UNCHANGED);
+	assert_true(bytes_is(attribute(&s, "ann", "tier"), "gold"));
+	q.fields = (struct user_fields){.last_name = {true, BYTES("Lee")}};
+	q.keeps = true;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	assert_true(bytes_is(seen(&s, "ann").user.first_name, "Ann"));
+	q.keeps = false;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	assert_int_equal(seen(&s, "ann").user.first_name.len, 0);
+	assert_int_equal(seen(&s, "ann").user.phone.len, 0);
+	assert_true(bytes_is(seen(&s, "ann").user.last_name, "Lee"));
+	assert_int_equal(attribute(&s, "ann", "tier").len, 0);
+	assert_true(bytes_is(attribute(&s, "ann", "mine"), "kept"));
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UNCHANGED);
+	service_close(&s);
+}
+
+/* ---- events ---- */
+
+static struct table_query_result events(struct service *s)
+{
+	union answer r;
+
+	memset(&r, 0, sizeof(r));
+	fixture_try(&s->f, "Query",
+	            "{'TableName':'gatehouse-events','KeyConditionExpression':'PK = :p',"
+	            "'ExpressionAttributeValues':{':p':{'S':'LOG#0'}}}",
+	            &r);
+	return r.query;
+}
+
+static void assert_types(const struct table_query_result *all, uint32_t from, const char *const *types)
+{
+	uint32_t i = from;
+
+	for (; types[i - from] != NULL; i++) {
+		assert_true(i < all->count);
+		assert_bytes(row_text(&all->items[i], "type"), types[i - from]);
+		assert_int_equal(row_i64(&all->items[i], "seq", 0), i + 1);
+	}
+	assert_int_equal(all->count, i);
+}
+
+/* Which fields, in this order, and that it says who. */
+static void assert_changed(const struct item *event, const char *first, const char *second)
+{
+	struct item         data = event_data(event);
+	const struct value *list = item_get(&data, BYTES("changed"));
+
+	assert_non_null(list);
+	assert_int_equal(list->list.count, second == NULL ? 1 : 2);
+	assert_bytes(list->list.items[0].text, first);
+	if (second != NULL)
+		assert_bytes(list->list.items[1].text, second);
+	assert_true(row_text(&data, "by").len > 0);
+}
+
+static void assert_reason(const struct item *event, const char *reason)
+{
+	struct item data = event_data(event);
+
+	assert_bytes(row_text(&data, "reason"), reason);
+}
+
+TEST(sync, a_user_who_is_created_suspended_is_published_first_and_its_suspension_last_8)
+{
+	static const char *const  types[] = {"user.created",          "email.added",    "email.verified",
+	                                     "email.primary.changed", "user.suspended", NULL};
+	struct service            s;
+	struct sync_record        q;
+	struct table_query_result all;
+
+	service_open(&s, NULL);
+	s.all.events.on = EVENT_ALL;
+	q = complete(&s, "ann", "ann@example.org");
+	q.standing = SYNC_BARRED;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_CREATED);
+	assert_int_equal(seen(&s, "ann").user.version, 1);
+	all = events(&s);
+	assert_types(&all, 0, types);
+	assert_changed(&all.items[4], "status", "suspendedBy");
+	assert_reason(&all.items[4], "disabled at the provider");
+	service_close(&s);
+}
+
+TEST(sync, a_record_that_changes_fields_and_status_tells_of_each_in_its_own_event_8)
+{
+	static const char *const  first[] = {"user.updated", "user.suspended", NULL};
+	static const char *const  second[] = {"user.reactivated", NULL};
+	static const char *const  third[] = {"user.updated",          "email.added",   "email.verified",
+	                                     "email.primary.changed", "email.removed", NULL};
+	struct service            s;
+	struct sync_record        q;
+	struct table_query_result all;
+
+	service_open(&s, NULL);
+	s.all.events.on = EVENT_ALL;
+	q = complete(&s, "ann", "ann@example.org");
+	synced(&s, &q);
+	q.fields.first_name.text = BYTES("Anna");
+	q.standing = SYNC_BARRED;
+	synced(&s, &q);
+	all = events(&s);
+	assert_types(&all, 4, first);
+	assert_changed(&all.items[4], "firstName", NULL);
+	assert_changed(&all.items[5], "status", "suspendedBy");
+	assert_reason(&all.items[5], "disabled at the provider");
+	q.standing = SYNC_WELCOME;
+	synced(&s, &q);
+	all = events(&s);
+	assert_types(&all, 6, second);
+	assert_changed(&all.items[6], "status", "suspendedBy");
+	assert_reason(&all.items[6], "enabled at the provider");
+	q.email = BYTES("new@example.org");
+	synced(&s, &q);
+	all = events(&s);
+	assert_types(&all, 7, third);
+	assert_changed(&all.items[7], "email", NULL);
+	service_close(&s);
+}
+
+TEST(sync, a_person_who_takes_a_suspension_over_is_told_of_with_what_changed)
+{
+	struct service            s;
+	struct sync_record        q;
+	struct table_query_result all;
+	struct call c = {.id = BYTES("ann"), .status = USER_SUSPENDED, .reason = BYTES("chargeback")};
+
+	service_open(&s, NULL);
+	s.all.events.on = EVENT_ALL;
+	q = record("ann", NULL);
+	q.standing = SYNC_BARRED;
+	synced(&s, &q);
+	turn_take(&s, &c.turn, become);
+	all = events(&s);
+	assert_int_equal(all.count, 3);
+	assert_bytes(row_text(&all.items[2], "type"), "user.updated");
+	assert_changed(&all.items[2], "suspendedBy", NULL);
+	assert_reason(&all.items[2], "chargeback");
+	service_close(&s);
+}
+
+TEST(sync, ids_and_addresses_that_are_refused_by_now_do_not_come_in_through_old_records)
+{
+	struct service     s;
+	struct sync_record q = record("..", NULL);
+	struct sync_result r;
+
+	service_open(&s, NULL);
+	assert_int_equal(try_sync(&s, &q, &r), ERR_INVALID);
+	q = record("ann", "ann@example.org,eve@evil.example");
+	assert_int_equal(try_sync(&s, &q, &r), ERR_INVALID);
+	assert_int_equal(rows_of_users(&s), 0);
+	service_close(&s);
+}
+
+/* ---- limits ---- */
+
+TEST(sync, fifty_attributes_are_taken_and_one_more_is_refused)
+{
+	struct service     s;
+	struct sync_record q = record("ann", NULL);
+	struct sync_result r;
+	struct value       text = value_string(BYTES("x"));
+
+	service_open(&s, NULL);
+	for (int i = 0; i < 50; i++)
+		q.fields.attributes = item_with(&s.f.arena, &q.fields.attributes,
+		                                arena_printf(&s.f.arena, "a%02d", i), &text);
+	assert_int_equal(synced(&s, &q).outcome, SYNC_CREATED);
+	assert_int_equal(seen(&s, "ann").user.attributes.count, 50);
+	q.fields.attributes = item_with(&s.f.arena, &q.fields.attributes, BYTES("b"), &text);
+	assert_int_equal(try_sync(&s, &q, &r), ERR_INVALID);
+	service_close(&s);
+}
+
+/* ---- times ahead, and people who were erased ---- */
+
+TEST(sync, a_time_far_ahead_counts_as_now_and_freezes_nobody_9)
+{
+	struct service     s;
+	struct sync_record q = record("ann", NULL);
+	const int64_t      now_ms = START_S * INT64_C(1000);
+
+	service_open(&s, NULL);
+	at(&s, 0);
+	q.has_time = true;
+	q.time_ms = INT64_C(4070908800000); /* 2099 */
+	synced(&s, &q);
+	at(&s, 1);
+	q.time_ms = now_ms + 1000;
+	q.fields.first_name = (struct user_text){true, BYTES("later")};
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	fixture_ok(&s.f, "UpdateItem",
+	           "{'TableName':'users','Key':{'PK':{'S':'USER#ann'},'SK':{'S':'PROFILE'}},"
+	           "'UpdateExpression':'SET syncTime = :t',"
+	           "'ExpressionAttributeValues':{':t':{'N':'4070908800000'}}}"); /* of an earlier build */
+	q.fields.first_name.text = BYTES("latest");
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	q.time_ms = now_ms + 1000 + SYNC_LEEWAY_MS; /* clocks differ: as it says */
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UNCHANGED);
+	q.time_ms--;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_STALE);
+	service_close(&s);
+}
+
+static enum err_code mark_erased(struct turn *t, struct err *err)
+{
+	(void)err;
+	erased_mark(&t->ctx, BYTES("ann"));
+	return ERR_NONE;
+}
+
+TEST(sync, a_user_who_was_erased_does_not_come_back_5)
+{
+	struct service     s;
+	struct sync_record q = record("ann", "ann@example.org");
+	struct sync_result r;
+	struct call        c = {.id = BYTES("ann")};
+
+	service_open(&s, NULL);
+	turn_take(&s, &c.turn, mark_erased);
+	assert_int_equal(try_sync(&s, &q, &r), ERR_NOT_NOW);
+	made(&s, "ann"); /* a person says otherwise */
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
 	service_close(&s);
 }
 
