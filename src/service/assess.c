@@ -142,6 +142,11 @@ static void counters_choose(const struct look *l)
 		        l,
 		        &(struct counter){.scope = SCOPE_SOURCE, .pk = q->source, .max = q->rule->max_source},
 		        NULL);
+	if (q->rule->max_network > 0 && q->network.len > 0 && sourced)
+		counter_add(l,
+		            &(struct counter){
+		                    .scope = SCOPE_SOURCE, .pk = q->network, .max = q->rule->max_network},
+		            NULL);
 }
 
 /* Others may have written it: no count is negative, and none so large that a sum could overflow. */
@@ -267,6 +272,11 @@ struct lock_shape counter_lock_shape(const struct counter *c, const struct rule 
 	return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_LOCK, each ? c->qualifier : nothing};
 }
 
+const struct rule_refs *counter_sets(const struct counter *c, const struct rule *rule)
+{
+	return c->scope == SCOPE_SOURCE ? &rule->source_sets : &rule->sets;
+}
+
 /* What rules set since it was begun does not stop an attempt that is finished (reservation.h, 4). */
 static void lock_judge(const struct look *l, const struct want *w)
 {
@@ -306,7 +316,9 @@ static void counter_locks_want(struct look *l, const struct counter *c, struct b
 	struct heeding     how = {.shape = counter_lock_shape(c, rule, false),
 	                          .verdict = rule->shadow ? &l->out->shadow : &l->out->verdict};
 
-	locks_want(l, pk, &rule->sets, &how);
+	if (c->scope == SCOPE_SOURCE && !rule->shadow)
+		return; /* source_locks_want sees to them */
+	locks_want(l, pk, counter_sets(c, rule), &how);
 	if (c->scope != SCOPE_SUBJECT || c->qualifier.len == 0)
 		return;
 	how.shape = counter_lock_shape(c, rule, true);
@@ -331,22 +343,32 @@ static void subject_locks_want(struct look *l, struct bytes pk)
 		locks_want(l, pk, &rule->sets, &how);
 }
 
-/* Locks of the source: those that people set hold whether or not the rule counts by source. */
+/* Locks of the source, and of its network. The lock that counts by source set stops the whole journey, whichever type set it, and
+ * whether or not this one counts sources. (An earlier build set it under the name of its type.) Those that people set hold for
+ * all; those of rules not for sources that are allowed, nor in the lane of a known device. */
 static void source_locks_want(struct look *l)
 {
 	const struct attempt *q = l->q;
-	struct heeding        how = {{KEY_LOCK, nothing}, true, &l->out->verdict};
-	bool counted = rule_heeds(q->rule, REACH_SOURCE, true, false) && !q->source_allowed &&
-	               !l->out->lane.open; /* counter_locks_want sees to them */
+	bool                  spared = q->source_allowed || l->out->lane.open;
+	struct heeding        persons = {{KEY_LOCK, nothing}, true, &l->out->verdict}, how = persons;
 
 	if (q->source.len == 0)
 		return;
-	locks_want(l, q->source, &q->rule->blocked_by, &how);
-	if (!counted)
-		locks_want(l, q->source, &q->rule->sets, &how);
+	how.only_persons = spared;
+	locks_want(l, q->source, &q->rule->source_sets, &how);
+	if (q->network.len > 0)
+		locks_want(l, q->network, &q->rule->source_sets, &how);
+	locks_want(l, q->source, &q->rule->blocked_by, &persons);
+	how.only_persons = spared || !rule_heeds(q->rule, REACH_SOURCE, true, false);
+	locks_want(l, q->source, &q->rule->sets, &how);
 }
 
 /* ---- counts that are at their maximum: where they do not lock, they bar by themselves until they expire ---- */
+
+bool counter_locks(const struct counter *c, const struct rule *rule)
+{
+	return rule->at_max == AT_MAX_LOCK || (c->scope == SCOPE_SOURCE && rule->locks_sources);
+}
 
 static bool counter_full(const struct counter *c)
 {
@@ -363,7 +385,7 @@ static void full_judge(const struct look *l, const struct counter *c)
 	                          .sk = c->sk,
 	                          .until_s = c->ends_s};
 
-	if (c->scope == SCOPE_LANES || !counter_full(c) || l->q->finishing != NULL)
+	if (c->scope == SCOPE_LANES || counter_locks(c, rule) || !counter_full(c) || l->q->finishing != NULL)
 		return;
 	if (rule->at_max == AT_MAX_SIGN_OUT || (challenge && !l->q->challenge_passed))
 		verdict_add(rule->shadow ? &l->out->shadow : &l->out->verdict, &out);

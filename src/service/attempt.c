@@ -250,15 +250,16 @@ static void time_catch_up(struct recording *r, const struct counter *c)
  * count. */
 static enum err_code locks_set(struct recording *r, const struct counter *c, bool each)
 {
-	const struct rule *rule = r->q->rule;
-	struct lock_shape  shape = counter_lock_shape(c, rule, each);
-	struct locked      whom;
+	const struct rule      *rule = r->q->rule;
+	const struct rule_refs *sets = counter_sets(c, rule);
+	struct lock_shape       shape = counter_lock_shape(c, rule, each);
+	struct locked           whom;
 
 	r->out->source_locked |= is_of_source(c);
 	time_catch_up(r, c);
 	locked_find(r, c, &whom);
-	for (uint32_t i = 0; i < rule->sets.count; i++)
-		if (lock_set(r, c, &whom, &rule->sets.list[i], shape) != ERR_NONE)
+	for (uint32_t i = 0; i < sets->count; i++)
+		if (lock_set(r, c, &whom, &sets->list[i], shape) != ERR_NONE)
 			return r->err->code;
 	if (each && c->max > 0)
 		counts_move(r, c);
@@ -295,13 +296,15 @@ static enum err_code challenge(struct recording *r, struct counter *c)
 
 static enum err_code maximum_reached(struct recording *r, struct counter *c, bool each)
 {
+	if (counter_locks(c, r->q->rule)) {
+		r->out->first_time = r->out->locked_now = true;
+		return locks_set(r, c, each);
+	}
 	if (r->q->rule->at_max == AT_MAX_CHALLENGE)
 		return challenge(r, c);
 	r->out->first_time = r->q->rule->at_max != AT_MAX_RESET;
 	switch (r->q->rule->at_max) {
 	case AT_MAX_LOCK:
-		r->out->locked_now = true;
-		return locks_set(r, c, each);
 	case AT_MAX_CHALLENGE:
 		break;
 	case AT_MAX_SIGN_OUT:

@@ -124,7 +124,8 @@ bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes na
 		if (bytes_equal(j->locks[i], name))
 			return true;
 	for (uint32_t i = 0; i < r->count; i++)
-		if (refs_have(&r->list[i].sets, journey, name))
+		if (refs_have(&r->list[i].sets, journey, name) ||
+		    refs_have(&r->list[i].source_sets, journey, name))
 			return true;
 	return false;
 }
@@ -149,7 +150,9 @@ bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_re
 	for (uint32_t i = 0; i < r->count; i++) {
 		const struct rule *rule = &r->list[i];
 
-		if ((refs_have(&rule->sets, lock->journey, lock->name) &&
+		if ((reach == REACH_SOURCE && bytes_is(lock->name, LOCK_OF_SOURCE) &&
+		     bytes_equal(rule->journey, lock->journey)) ||
+		    (refs_have(&rule->sets, lock->journey, lock->name) &&
 		     rule_heeds(rule, reach, true, persons)) ||
 		    (refs_have(&rule->blocked_by, lock->journey, lock->name) &&
 		     rule_heeds(rule, reach, false, persons)))
@@ -173,9 +176,12 @@ static uint32_t locks_times(const struct rule *rule, uint32_t subjects, uint32_t
 		rows += subjects * own;
 	if (rule->max_pair > 0)
 		rows += subjects * source;
-	if (rule->max_source > 0)
+	rows *= rule->sets.count;
+	if (rule->max_source > 0 && rule->locks_sources)
 		rows += source;
-	return rule->sets.count * rows;
+	if (rule->max_network > 0 && rule->locks_sources)
+		rows += source;
+	return rows;
 }
 
 uint32_t rule_lock_count(const struct rule *rule, uint32_t subjects)

@@ -40,6 +40,9 @@ struct lock_kind {
 	int64_t                 after;
 };
 
+/* What the lock of a source is called. It stops every type of its journey. */
+#define LOCK_OF_SOURCE "SOURCE"
+
 /* A count ("SIGN_IN", "PASSWORD_ENTRY") or a lock. */
 struct rule_ref {
 	struct bytes journey, name;
@@ -64,6 +67,7 @@ struct rule {
 	int64_t                 max_each;        /* of one; 0: no such bound */
 	int64_t                 max_pair;        /* of one subject from one source */
 	int64_t                 max_source;      /* of one source, whatever the subject */
+	int64_t                 max_network;     /* of one IPv6 network of 48 bits: of all its sources */
 	bool                    skips_source;    /* attempts without one are taken, and not counted by it */
 	int64_t                 max_device; /* of a known device: its own budget; 0: there is no such lane */
 	int64_t                 max_lanes;  /* of all known devices of a subject together */
@@ -79,15 +83,17 @@ struct rule {
 	const struct lock_kind *lock;    /* AT_MAX_LOCK, lock_at */
 	int64_t                 source_life_s; /* of counts by source, from their first; 0: as the others */
 	const struct lock_kind *source_lock;   /* of counts by source */
-	struct rule_refs        sets;          /* locks */
-	struct rule_refs        blocked_by;    /* locks set by others that block this too */
-	struct rule_refs        clears;        /* counts */
-	struct rule_refs        known_after;   /* of that lane: whose success makes a device known */
-	struct bytes           *notifications; /* known notification types; none: any */
-	uint32_t                notification_count;
-	bool                    shadow;
-	bool                    fails_closed; /* without tables, a subject that is not known is refused */
-	struct rule_tally      *tally;        /* for metrics; shared by the rules of a type */
+	bool                    locks_sources; /* at their maximum, whatever at_max says of subjects */
+	struct rule_refs   source_sets;   /* the lock of a source or a network: one for the whole journey */
+	struct rule_refs   sets;          /* locks */
+	struct rule_refs   blocked_by;    /* locks set by others that block this too */
+	struct rule_refs   clears;        /* counts */
+	struct rule_refs   known_after;   /* of that lane: whose success makes a device known */
+	struct bytes      *notifications; /* known notification types; none: any */
+	uint32_t           notification_count;
+	bool               shadow;
+	bool               fails_closed; /* without tables, a subject that is not known is refused */
+	struct rule_tally *tally;        /* for metrics; shared by the rules of a type */
 };
 
 struct journey {
@@ -123,6 +129,7 @@ struct rules {
 	uint32_t           lock_count;
 	struct reset      *resets;
 	uint32_t           reset_count;
+	bool               counts_networks; /* some rule does */
 	bool fails_closed; /* what rules say unless they say otherwise, and what tokens are judged by */
 	struct network *allowed, *denied; /* sources that are not counted; that may do nothing */
 	uint32_t        allowed_count, denied_count;
@@ -142,6 +149,12 @@ const struct rule *rules_type_meant(const struct rules *r, struct bytes journey,
 /* How many rows the locks of all its maxima take, at worst: a lock, and its level if it grows, for each name and subject. */
 uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects);
 uint32_t rule_lock_count(const struct rule *rule, uint32_t subjects); /* the same, without their levels */
+
+/* Does it count by source: with the subject, of all subjects, or of a whole network? */
+static inline bool rule_counts_sources(const struct rule *rule)
+{
+	return rule->max_pair > 0 || rule->max_source > 0 || rule->max_network > 0;
+}
 
 const struct journey   *rules_journey(const struct rules *r, struct bytes name);
 const struct lock_kind *rules_kind(const struct rules *r, struct bytes name);

@@ -215,6 +215,16 @@ static inline struct bytes hashed(struct service *s, enum identifier_kind kind, 
 	return out;
 }
 
+/* As api/ does it: only where policies count networks. */
+static inline struct bytes network_of(struct service *s, const char *ip)
+{
+	struct bytes out = {NULL, 0};
+
+	if (ip != NULL && s->rules->counts_networks)
+		identifier_hash_network(&s->all.identifiers, &s->f.arena, bytes_of(ip), &out);
+	return out;
+}
+
 /* As api/ does it: the token is read, and what a new one would be made of is drawn. */
 static inline void device_of(struct service *s, const struct try *t, struct attempt *q)
 {
@@ -239,6 +249,7 @@ static inline struct attempt attempt_of(struct service *s, const struct try *t)
 	                    .method_type = text_or(t->method_type, NULL),
 	                    .notification_type = text_or(t->notification, NULL),
 	                    .source = hashed(s, IDENTIFIER_IP, t->ip),
+	                    .network = network_of(s, t->ip),
 	                    .source_allowed = t->allowed,
 	                    .source_denied = t->denied,
 	                    .challenge_passed = t->passed,
@@ -384,5 +395,6 @@ static inline void assert_row(struct service *s, const char *pk, const char *sk,
 
 #define PASSWORDS     "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY"
 #define PASSWORD_LOCK "SIGN_IN#LOCK#PASSWORD_ENTRY"
+#define SOURCE_LOCK   "SIGN_IN#LOCK#SOURCE"
 
 #endif
