@@ -9,14 +9,14 @@
 #include "service/lock.h"
 
 /* A row that is to be read, and what for. */
-enum want_kind { WANT_STATE, WANT_LOCK, WANT_COUNT };
+enum want_kind { WANT_STATE, WANT_LOCK, WANT_COUNT, WANT_STREAK };
 
 struct want {
 	struct looked       row;
 	enum want_kind      kind;
-	struct verdict     *verdict;      /* LOCK: what it adds to */
+	struct verdict     *verdict;      /* LOCK, STREAK: what it adds to */
 	const struct item **state;        /* STATE: where it is told */
-	bool                only_persons; /* LOCK */
+	bool                only_persons; /* LOCK, STREAK */
 	struct counter     *counter;      /* COUNT */
 };
 
@@ -95,7 +95,7 @@ static void counter_add(const struct look *l, const struct counter *kind, const 
 	                : key_name(l->ctx->arena, rule->journey, classifier_type, rule->type, c->qualifier);
 }
 
-static struct bytes qualifier_of(const struct attempt *q)
+struct bytes attempt_qualifier(const struct attempt *q)
 {
 	if (q->rule->qualifier == QUALIFY_NOTIFICATION)
 		return q->notification_type;
@@ -126,7 +126,7 @@ static void counters_choose(const struct look *l)
 		counter_add(l,
 		            &(struct counter){.scope = SCOPE_SUBJECT,
 		                              .pk = q->subjects[0],
-		                              .qualifier = qualifier_of(q),
+		                              .qualifier = attempt_qualifier(q),
 		                              .max = q->rule->max,
 		                              .max_each = q->rule->max_each},
 		            NULL);
@@ -338,9 +338,21 @@ static void subject_locks_want(struct look *l, struct bytes pk)
 	    l->out->counters[0].scope == SCOPE_SUBJECT)
 		return; /* counter_locks_want sees to them */
 	locks_want(l, pk, &rule->sets, &how);
-	how.shape.qualifier = qualifier_of(l->q);
+	how.shape.qualifier = attempt_qualifier(l->q);
 	if (how.shape.qualifier.len > 0 && rule_heeds(rule, REACH_QUALIFIER, true, persons))
 		locks_want(l, pk, &rule->sets, &how);
+}
+
+/* The lock of too many failures in a row, with those that there are. */
+static void streak_want(struct look *l, struct bytes pk)
+{
+	struct want *w;
+
+	if (!l->q->rule->streak)
+		return;
+	w = want_add(l, WANT_STREAK, pk, l->q->rules->consecutive.sk);
+	w->only_persons = l->out->lane.open;
+	w->verdict = &l->out->verdict;
 }
 
 /* Locks of the source, and of its network. The lock that counts by source set stops the whole journey, whichever type set it, and
@@ -431,11 +443,13 @@ static enum err_code wanted_judge(const struct look *l)
 	for (struct looked *row = l->first; row != NULL; row = row->next) {
 		struct want *w = (struct want *)row;
 
+		if (w->kind == WANT_STREAK)
+			streak_see(&l->out->streak, row);
 		if (!row->found)
 			continue;
 		if (w->kind == WANT_COUNT)
 			row_count_in(l, w->counter, row->pk, row->sk, &row->item);
-		else if (w->kind == WANT_LOCK)
+		else if (w->kind == WANT_LOCK || w->kind == WANT_STREAK)
 			lock_judge(l, w);
 		else
 			*w->state = &row->item;
@@ -468,6 +482,7 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 	out->verdict = out->shadow = (struct verdict){0};
 	if (account_look(&l) != ERR_NONE || lane_look(&l) != ERR_NONE)
 		return err->code;
+	out->streak = (struct streak){.lane = out->lane.open};
 	counters_choose(&l);
 	for (uint32_t i = 0; i < q->subject_count; i++) {
 		seen[i] = (struct states_seen){
@@ -476,6 +491,7 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 			want_add(&l, WANT_STATE, q->subjects[i], state_row_key((enum state_row)row))->state =
 			        &seen[i].rows[row];
 		subject_locks_want(&l, q->subjects[i]);
+		streak_want(&l, q->subjects[i]);
 	}
 	source_locks_want(&l);
 	for (uint32_t i = 0; i < out->counter_count; i++)

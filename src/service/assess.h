@@ -11,6 +11,7 @@
 #include "service/device.h"
 #include "service/rules.h"
 #include "service/state.h"
+#include "service/streak.h"
 
 enum {
 	METHOD_ID_MAX = 128,
@@ -104,6 +105,7 @@ struct assessment {
 	struct device_lane     lane; /* open: it runs there */
 	struct counter         counters[COUNTERS_MAX];
 	uint32_t               counter_count;
+	struct streak          streak;   /* of a rule in `consecutive` */
 	struct verdict         verdict;  /* what stands against it now */
 	struct verdict         shadow;   /* the same of a rule in shadow mode */
 	struct states_required required; /* what does not, but must be told */
@@ -126,6 +128,9 @@ struct lock_shape counter_lock_shape(const struct counter *c, const struct rule 
  * `whole` already. */
 enum err_code attempt_whole(struct context *ctx, const struct attempt *q, struct attempt *out,
                             struct err *err);
+
+/* What tells the rows of q->rule's type apart; empty: nothing does. */
+struct bytes attempt_qualifier(const struct attempt *q);
 
 /* The names of those locks; and does a full count set them, or bar by itself? */
 const struct rule_refs *counter_sets(const struct counter *c, const struct rule *rule);

@@ -14,6 +14,7 @@ struct recording {
 	struct assessment     *now;
 	struct attempt_result *out;
 	struct err            *err;
+	bool for_good; /* one too many in a row: that lock takes the place of the subject's */
 };
 
 /* Left for the device that is remembered, and for locks with what is told of them. */
@@ -328,12 +329,61 @@ static enum err_code counter_advance(struct recording *r, struct counter *c)
 		counter_show(c, &r->out->nearest);
 		return ERR_NONE;
 	}
+	if (r->for_good && c->scope == SCOPE_SUBJECT) {
+		counts_delete(r, c, false);
+		counter_show(c, &r->out->nearest);
+		return ERR_NONE;
+	}
 	all = c->max > 0 && c->total >= c->max;
 	each = c->max_each > 0 && c->each >= c->max_each;
 	if (!all && !each)
 		count_put(r, c);
 	counter_show(c, &r->out->nearest);
 	return all || each ? maximum_reached(r, c, !all) : ERR_NONE;
+}
+
+/* ---- failures in a row (streak.h) ---- */
+
+static enum err_code streak_lock(struct recording *r)
+{
+	static const struct counter everyone = {.scope = SCOPE_SUBJECT};
+	const struct consecutive   *c = &r->q->rules->consecutive;
+	const struct counter       *first = r->now->counter_count > 0 ? &r->now->counters[0] : &everyone;
+	struct locked               whom;
+	struct verdict              v;
+	struct lock_new             lock = {.journey = c->sets.journey,
+	                                    .type = BYTES(KEY_LOCK),
+	                                    .name = c->sets.name,
+	                                    .kind = c->lock,
+	                                    .cause = r->q->rule->name,
+	                                    .reason = BYTES(LOCK_TOO_MANY_FAILURES),
+	                                    .method_type = r->q->method_type,
+	                                    .version = r->q->rules->base.version};
+
+	locked_find(r, &everyone, &whom);
+	lock.pk = whom.ids[0];
+	lock.others = &whom.ids[1];
+	lock.other_count = whom.count - 1;
+	lock.history = history_with(r, first->own == NULL ? NULL : &first->own->item);
+	if (lock_add(r->ctx, &lock, &v, r->err) != ERR_NONE)
+		return r->err->code;
+	streak_locked(r->ctx, &r->now->streak);
+	verdict_add(&r->out->verdict, &v);
+	return ERR_NONE;
+}
+
+/* Known devices are stopped by what they failed before, not by a lock. */
+static enum err_code streak_advance(struct recording *r)
+{
+	const struct streak *s = &r->now->streak;
+
+	r->for_good = !s->lane && s->total + 1 >= r->q->rules->consecutive.max;
+	if (!r->for_good) {
+		streak_fail(r->ctx, r->q, s);
+		return ERR_NONE;
+	}
+	r->out->first_time = r->out->locked_now = true;
+	return streak_lock(r);
 }
 
 /* A device that is forgotten is a stranger from now on, and is told what stands against strangers. */
@@ -359,6 +409,8 @@ static enum err_code count_all(struct recording *r)
 {
 	uint32_t before = r->ctx->changes.count;
 
+	if (streak_counts(r->q->rule) && streak_advance(r) != ERR_NONE)
+		return r->err->code;
 	for (uint32_t i = 0; i < r->now->counter_count; i++)
 		if (counter_advance(r, &r->now->counters[i]) != ERR_NONE)
 			return r->err->code;
@@ -497,6 +549,49 @@ static bool clears_own(const struct rule *rule)
 	return false;
 }
 
+/* ---- locks that grow: a success that clears the counts makes the next lock a first one again ---- */
+
+static enum err_code level_forget(struct recording *r, struct bytes pk, const struct rule_ref *lock,
+                                  struct bytes qualifier)
+{
+	struct bytes sk =
+	        key_name(r->ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, qualifier);
+	struct looked level;
+
+	if (ctx_look(r->ctx, pk, sk, &level, r->err) != ERR_NONE)
+		return r->err->code;
+	if (level.found)
+		ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, pk, sk));
+	return ERR_NONE;
+}
+
+/* Of the locks that strangers caused, a known device's success says nothing. Who has not failed since the last success has none. */
+static bool may_have_levels(const struct recording *r)
+{
+	const struct rule *rule = r->q->rule;
+
+	return lock_kind_grows(rule->lock) && !r->now->lane.open && clears_own(rule) &&
+	       (!streak_counts(rule) || streak_has(&r->now->streak, rule));
+}
+
+static enum err_code levels_forget(struct recording *r)
+{
+	const struct attempt *q = r->q;
+	struct bytes          qualifier = attempt_qualifier(q);
+	uint32_t              names = may_have_levels(r) ? q->rule->sets.count : 0;
+
+	for (uint32_t i = 0; i < q->subject_count; i++)
+		for (uint32_t j = 0; j < names; j++) {
+			const struct rule_ref *lock = &q->rule->sets.list[j];
+
+			if (level_forget(r, q->subjects[i], lock, (struct bytes){NULL, 0}) != ERR_NONE)
+				return r->err->code;
+			if (qualifier.len > 0 && level_forget(r, q->subjects[i], lock, qualifier) != ERR_NONE)
+				return r->err->code;
+		}
+	return ERR_NONE;
+}
+
 static enum err_code succeed(struct recording *r)
 {
 	if (r->q->finishing != NULL &&
@@ -506,6 +601,10 @@ static enum err_code succeed(struct recording *r)
 		return r->err->code;
 	if (attempt_new_source(r->ctx, r->q, OUTCOME_SUCCESS, r->err) != ERR_NONE)
 		return r->err->code;
+	if (levels_forget(r) != ERR_NONE)
+		return r->err->code;
+	if (streak_counts(r->q->rule))
+		streak_succeed(r->ctx, r->q, &r->now->streak);
 	if (clears_own(r->q->rule))
 		own_clear(r);
 	return others_clear(r);

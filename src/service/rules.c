@@ -116,6 +116,13 @@ static bool refs_have(const struct rule_refs *refs, struct bytes journey, struct
 	return false;
 }
 
+static bool is_consecutive(const struct rules *r, struct bytes journey, struct bytes name)
+{
+	const struct consecutive *c = &r->consecutive;
+
+	return c->max > 0 && bytes_equal(c->sets.journey, journey) && bytes_equal(c->sets.name, name);
+}
+
 bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes name)
 {
 	const struct journey *j = rules_journey(r, journey);
@@ -123,6 +130,8 @@ bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes na
 	for (uint32_t i = 0; j != NULL && i < j->lock_count; i++)
 		if (bytes_equal(j->locks[i], name))
 			return true;
+	if (is_consecutive(r, journey, name))
+		return true;
 	for (uint32_t i = 0; i < r->count; i++)
 		if (refs_have(&r->list[i].sets, journey, name) ||
 		    refs_have(&r->list[i].source_sets, journey, name))
@@ -147,6 +156,8 @@ bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool p
 
 bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool persons)
 {
+	if (reach == REACH_SUBJECT && is_consecutive(r, lock->journey, lock->name))
+		return true;
 	for (uint32_t i = 0; i < r->count; i++) {
 		const struct rule *rule = &r->list[i];
 
@@ -161,11 +172,14 @@ bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_re
 	return false;
 }
 
+bool lock_kind_grows(const struct lock_kind *kind)
+{
+	return kind != NULL && kind->duration_s > 0 && (kind->factor != 1 || kind->then != NULL);
+}
+
 static uint32_t kind_rows(const struct lock_kind *kind)
 {
-	bool grows = kind != NULL && kind->duration_s > 0 && (kind->factor != 1 || kind->then != NULL);
-
-	return grows ? 2 : 1;
+	return lock_kind_grows(kind) ? 2 : 1;
 }
 
 static uint32_t locks_times(const struct rule *rule, uint32_t subjects, uint32_t own, uint32_t source)
@@ -177,6 +191,8 @@ static uint32_t locks_times(const struct rule *rule, uint32_t subjects, uint32_t
 	if (rule->max_pair > 0)
 		rows += subjects * source;
 	rows *= rule->sets.count;
+	if (rule->streak && rows < subjects) /* its lock takes the place of the subject's */
+		rows = subjects;
 	if (rule->max_source > 0 && rule->locks_sources)
 		rows += source;
 	if (rule->max_network > 0 && rule->locks_sources)
@@ -434,7 +450,7 @@ static void lock_list(struct rules *rules, struct bytes journey, struct bytes na
 {
 	struct arena     *a = &rules->base.arena;
 	struct lock_known lock = {key_name(a, journey, BYTES(KEY_LOCK), name, (struct bytes){NULL, 0}),
-	                          !has_types(rules, journey)};
+	                          !has_types(rules, journey) && !is_consecutive(rules, journey, name)};
 
 	for (uint32_t i = 0; i < rules->lock_count; i++)
 		if (bytes_equal(rules->locks[i].sk, lock.sk))
@@ -460,11 +476,52 @@ static void locks_list(struct rules *rules)
 		for (uint32_t n = 0; n < rules->list[i].sets.count; n++)
 			lock_list(rules, rules->list[i].sets.list[n].journey,
 			          rules->list[i].sets.list[n].name, &room);
+	if (rules->consecutive.max > 0)
+		lock_list(rules, rules->consecutive.sets.journey, rules->consecutive.sets.name, &room);
+}
+
+/* ---- consecutive failures ---- */
+
+static void link_types(struct rules *rules, const struct rule_refs *refs, bool ends, struct fields *f)
+{
+	for (uint32_t i = 0; i < refs->count; i++) {
+		const struct rule_ref *ref = &refs->list[i];
+		uint32_t               count = 0;
+		const struct rule     *named = rules_of_type(rules, ref->journey, ref->name, &count);
+
+		if (named == NULL || named->counts != COUNT_FAILURE || (ends && !named->streak))
+			fields_fail(f, "consecutive", ERR_INVALID,
+			            ends ? "`ended_by` names %.*s/%.*s, which is not in `of`"
+			                 : "`of` names %.*s/%.*s, which is not a type that counts failures",
+			            BYTES_ARG(ref->journey), BYTES_ARG(ref->name));
+		for (uint32_t j = 0; j < count; j++) {
+			struct rule *rule = &rules->list[named - rules->list + j];
+
+			rule->streak |= !ends;
+			rule->ends_streak |= ends;
+		}
+	}
+}
+
+static void link_consecutive(struct rules *rules, struct fields *f)
+{
+	struct consecutive *c = &rules->consecutive;
+	struct arena       *a = &rules->base.arena;
+
+	for (uint32_t i = 0; i < rules->count; i++)
+		rules->list[i].name = arena_printf(a, "%.*s/%.*s", BYTES_ARG(rules->list[i].journey),
+		                                   BYTES_ARG(rules->list[i].type));
+	if (c->max == 0)
+		return;
+	c->sk = key_name(a, c->sets.journey, BYTES(KEY_LOCK), c->sets.name, (struct bytes){NULL, 0});
+	link_types(rules, &c->of, false, f);
+	link_types(rules, &c->ended_by, true, f);
 }
 
 void rules_link(struct rules *rules, struct fields *f)
 {
 	sort(rules, f);
+	link_consecutive(rules, f);
 	check_refs(rules, f);
 	link_devices(rules, f);
 	tally_attach(rules);

@@ -84,16 +84,19 @@ struct rule {
 	int64_t                 source_life_s; /* of counts by source, from their first; 0: as the others */
 	const struct lock_kind *source_lock;   /* of counts by source */
 	bool                    locks_sources; /* at their maximum, whatever at_max says of subjects */
-	struct rule_refs   source_sets;   /* the lock of a source or a network: one for the whole journey */
-	struct rule_refs   sets;          /* locks */
-	struct rule_refs   blocked_by;    /* locks set by others that block this too */
-	struct rule_refs   clears;        /* counts */
-	struct rule_refs   known_after;   /* of that lane: whose success makes a device known */
-	struct bytes      *notifications; /* known notification types; none: any */
-	uint32_t           notification_count;
-	bool               shadow;
-	bool               fails_closed; /* without tables, a subject that is not known is refused */
-	struct rule_tally *tally;        /* for metrics; shared by the rules of a type */
+	struct rule_refs        source_sets;   /* the lock of a source, of the whole journey */
+	struct rule_refs        sets;          /* locks */
+	struct rule_refs        blocked_by;    /* locks set by others that block this too */
+	struct rule_refs        clears;        /* counts */
+	struct rule_refs        known_after;   /* of that lane: whose success makes a device known */
+	struct bytes           *notifications; /* known notification types; none: any */
+	uint32_t                notification_count;
+	struct bytes            name;        /* "SIGN_IN/PASSWORD_ENTRY" */
+	bool                    streak;      /* its failures are consecutive ones (streak.h) */
+	bool                    ends_streak; /* its success ends all of them */
+	bool                    shadow;
+	bool                    fails_closed; /* without tables, a subject that is not known is refused */
+	struct rule_tally      *tally;        /* for metrics; shared by the rules of a type */
 };
 
 struct journey {
@@ -117,6 +120,16 @@ struct reset {
 	bool                   keeps_devices; /* known ones; else they are forgotten */
 };
 
+/* Failures of a person in a row, over several types (streak.h). */
+struct consecutive {
+	int64_t                 max; /* 0: they are not counted */
+	int64_t                 life_s;
+	const struct lock_kind *lock;
+	struct rule_ref         sets;         /* the lock */
+	struct bytes            sk;           /* … its sort key */
+	struct rule_refs        of, ended_by; /* types */
+};
+
 struct rules {
 	struct document    base;
 	struct lock_kind  *kinds;
@@ -129,6 +142,7 @@ struct rules {
 	uint32_t           lock_count;
 	struct reset      *resets;
 	uint32_t           reset_count;
+	struct consecutive consecutive;
 	bool               counts_networks; /* some rule does */
 	bool fails_closed; /* what rules say unless they say otherwise, and what tokens are judged by */
 	struct network *allowed, *denied; /* sources that are not counted; that may do nothing */
@@ -176,6 +190,9 @@ enum lock_reach {
 /* Do attempts of this rule heed such a lock? `own`: the rule sets locks of that name; else it is blocked by them.
  * `persons`: a person set the lock. */
 bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool persons);
+
+/* Each lock of this kind takes a row more, for how many there were. */
+bool lock_kind_grows(const struct lock_kind *kind);
 
 /* Does any rule heed the lock of that name? */
 bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool persons);

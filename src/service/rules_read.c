@@ -439,6 +439,31 @@ static void resets_read(struct reader *r, struct fields *f)
 	}
 }
 
+/* ---- consecutive failures ---- */
+
+enum { CONSECUTIVE_LIFE_S = 365 * 86400 };
+
+static void consecutive_read(struct reader *r, struct fields *f)
+{
+	const struct json  *member = fields_object(f, "consecutive", 6);
+	struct consecutive *c = &r->rules->consecutive;
+	struct fields       in;
+
+	if (member == NULL)
+		return;
+	fields_enter(&in, f, BYTES("consecutive"), member);
+	c->max = fields_i64(&in, "max", 1, RULE_MAX_MAX);
+	c->life_s = fields_i64_or(&in, "life", 1, RULE_SECONDS_MAX, CONSECUTIVE_LIFE_S);
+	c->lock = lock_read(r, &in, "lock", BYTES("PERMANENT"));
+	if (!ref_read(r, fields_text(&in, "sets", 2 * RULE_NAME_MAX + 1), (struct bytes){NULL, 0}, &c->sets))
+		fields_fail(&in, "sets", ERR_INVALID, "must be the name of a lock, like JOURNEY/NAME");
+	c->of = refs_read(r, &in, "of", (struct bytes){NULL, 0});
+	c->ended_by = refs_read(r, &in, "ended_by", (struct bytes){NULL, 0});
+	if (c->of.count == 0)
+		fields_fail(&in, "of", ERR_INVALID, "must name at least one type, like JOURNEY/TYPE");
+	fields_end(&in);
+}
+
 static struct network *networks_read(struct reader *r, struct fields *f, const char *name, uint32_t *count)
 {
 	const struct json *array = fields_array(f, name, SOURCE_RANGES_MAX);
@@ -487,6 +512,7 @@ enum err_code rules_parse(const struct json *tree, struct document **out, struct
 	kinds_read(&r, &f);
 	sources_read(&r, &f);
 	journeys_read(&r, &f);
+	consecutive_read(&r, &f);
 	resets_read(&r, &f);
 	rules->allowed = networks_read(&r, &f, "allow_sources", &rules->allowed_count);
 	rules->denied = networks_read(&r, &f, "deny_sources", &rules->denied_count);

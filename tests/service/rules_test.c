@@ -259,7 +259,7 @@ static const struct {
         {"journeys: {}\nallow_sources: ['2001:db8::/129']\n", "allow_sources",
          "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
         {"journeys: {}\nrules: {}\n", "rules",
-         "line 2: rules: unknown field; expected one of: on_failure, locks, sources, journeys, resets, "
+         "line 2: rules: unknown field; expected one of: on_failure, locks, sources, journeys, consecutive, resets, "
          "allow_sources, "
          "deny_sources"},
         {ONE_RULE("max: 6, life: 60, clears: [OTHER]"), "journeys",
@@ -379,13 +379,13 @@ TEST(rules, lists_may_be_as_long_as_their_bounds_and_no_longer)
 	           "L%d, ", RULE_LIST_MAX, "]}}}}\n", "must have at most 32");
 }
 
-/* Two rows for each lock of a kind that grows: of a subject, from one source, and of a source. */
+/* Two rows for each lock of a kind that grows: of a subject, and from one source; of a source there is one lock. */
 TEST(rules, a_rule_that_sets_more_locks_than_one_attempt_can_is_refused)
 {
 	list_bound(
 	        "locks: {STANDARD: {duration: 9, factor: 2, cap: 99}}\n"
 	        "journeys: {J: {types: {T: {max: 1, max_from_source: 1, max_of_source: 1, life: 1, sets: [",
-	        "L%d, ", LOCK_ROWS_MAX / 6, "]}}}}\n", "sets more locks than one attempt can set");
+	        "L%d, ", (LOCK_ROWS_MAX - 2) / 4, "]}}}}\n", "sets more locks than one attempt can set");
 }
 
 /* Five journeys of 200 types each, and one type more. */
