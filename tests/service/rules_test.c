@@ -245,9 +245,11 @@ static const struct {
         {"locks:\n  A: {duration: 9, after: 2}\njourneys: {}\n", "locks.A.after",
          "line 2: locks.A.after: only valid together with `then`"},
         {ONE_RULE("max: 6, life: 60, source_life: 9"), AT ".source_life",
-         "line 5: " AT ".source_life: only valid together with max_from_source, max_of_source or max_of_network"},
+         "line 5: " AT
+         ".source_life: only valid together with max_from_source, max_of_source or max_of_network"},
         {ONE_RULE("max: 6, life: 60, without_source: skip"), AT ".without_source",
-         "line 5: " AT ".without_source: only valid together with max_from_source, max_of_source or max_of_network"},
+         "line 5: " AT
+         ".without_source: only valid together with max_from_source, max_of_source or max_of_network"},
         {ONE_RULE("max: 6, life: 60, lock_at: 9"), AT ".lock_at",
          "line 5: " AT ".lock_at: only valid with `at_max: challenge`"},
         {ONE_RULE("max: 6, life: 60, at_max: challenge, lock_at: 6"), AT ".lock_at",
@@ -259,7 +261,8 @@ static const struct {
         {"journeys: {}\nallow_sources: ['2001:db8::/129']\n", "allow_sources",
          "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
         {"journeys: {}\nrules: {}\n", "rules",
-         "line 2: rules: unknown field; expected one of: on_failure, locks, sources, journeys, consecutive, resets, "
+         "line 2: rules: unknown field; expected one of: on_failure, locks, sources, journeys, consecutive, "
+         "resets, "
          "allow_sources, "
          "deny_sources"},
         {ONE_RULE("max: 6, life: 60, clears: [OTHER]"), "journeys",
