@@ -491,7 +491,8 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 			want_add(&l, WANT_STATE, q->subjects[i], state_row_key((enum state_row)row))->state =
 			        &seen[i].rows[row];
 		subject_locks_want(&l, q->subjects[i]);
-		streak_want(&l, q->subjects[i]);
+		if (i < states_of(q))
+			streak_want(&l, q->subjects[i]);
 	}
 	source_locks_want(&l);
 	for (uint32_t i = 0; i < out->counter_count; i++)

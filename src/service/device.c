@@ -121,7 +121,7 @@ static enum err_code streak_closes(struct context *ctx, const struct attempt *q,
 	int64_t                   failures = 0;
 	struct looked             row;
 
-	for (uint32_t i = 0; i < q->subject_count; i++) {
+	for (uint32_t i = 0; i < main_count(q); i++) {
 		if (ctx_look(ctx, q->subjects[i], c->sk, &row, err) != ERR_NONE)
 			return err->code;
 		failures += row.found ? streak_of_row(&row.item, true) : 0;

@@ -78,9 +78,18 @@ static void row_renew(struct context *ctx, const struct attempt *q, struct row *
 	row_set_i64(row, "last_updated", ctx->now_s);
 }
 
+/* (4) */
+static const struct looked *own_row(const struct attempt *q, const struct streak *s)
+{
+	for (uint32_t i = 0; q->owners != NULL && i < s->count; i++)
+		if (bytes_equal(s->rows[i]->pk, q->owners[0]))
+			return s->rows[i];
+	return s->rows[0];
+}
+
 void streak_fail(struct context *ctx, const struct attempt *q, const struct streak *s)
 {
-	const struct looked *own = s->rows[0]; /* (4) */
+	const struct looked *own = own_row(q, s);
 	bool                 locked = own->found && lock_holds(&own->item, ctx->now_us);
 	struct item          part = own->found ? part_of(&own->item, s->lane) : (struct item){NULL, 0};
 	struct value         more = value_i64(bounded(item_get(&part, q->rule->name)) + 1);

@@ -9,7 +9,8 @@
  *     factor of a sign-in, ends all of it.
  * (3) Known devices have a part of their own, which nothing that strangers do adds to or ends, but for a full sign-in. At the maximum
  *     their lanes close (device.h): there is no lock, and nothing of it stops strangers.
- * (4) The rows of several subjects count together. The first is written to; all are locked, and all are ended.
+ * (4) The rows of the ids that a call names, and of the user whose they are, count together. The user's is written to, or else the first:
+ *     so a person has one streak, and not one under each name. All are locked, and all are ended.
  * (5) A row without a failure for `life` seconds is gone. Rules in shadow mode count nothing here. */
 #ifndef SERVICE_STREAK_H
 #define SERVICE_STREAK_H
@@ -22,7 +23,7 @@ struct attempt;
 
 /* What an assessment found. */
 struct streak {
-	const struct looked *rows[PERSON_IDS_MAX]; /* one of each id of the person */
+	const struct looked *rows[PERSON_IDS_MAX]; /* one of each id that is named, and of the user's */
 	uint32_t             count;
 	bool                 lane; /* of known devices */
 	int64_t              total;
