@@ -307,7 +307,7 @@ static void lock_judge(const struct look *l, const struct want *w)
 }
 
 static struct want *lock_want(struct look *l, struct bytes pk, struct bytes sk, const struct rule_heed *h,
-                      bool only_persons)
+                              bool only_persons)
 {
 	struct want *w = want_add(l, WANT_LOCK, pk, sk);
 

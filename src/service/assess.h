@@ -40,7 +40,7 @@ struct attempt {
 	const struct rule  *rule;
 	struct bytes        method_id, method_type, notification_type; /* empty: not said */
 	struct bytes        source;                                    /* hashed; empty: not said */
-	struct bytes        network; /* of the source, hashed; empty: it has none */
+	struct bytes        network;          /* of the source, hashed; empty: it has none */
 	bool                source_allowed;   /* it is not counted */
 	bool                source_denied;    /* it may do nothing */
 	bool                challenge_passed; /* what `challenge` asked for was done */

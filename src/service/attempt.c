@@ -15,7 +15,7 @@ struct recording {
 	struct attempt_result *out;
 	struct err            *err;
 	bool                   due; /* it sets a lock that was due, and is not counted itself */
-	bool for_good; /* one too many in a row: that lock takes the place of the subject's */
+	bool for_good;              /* one too many in a row: that lock takes the place of the subject's */
 };
 
 /* Left for the device that is remembered, and for locks with what is told of them. */

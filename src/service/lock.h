@@ -16,9 +16,10 @@ struct lock_new {
 	int64_t                 duration_s;                     /* instead of the kind's; 0: the kind's */
 	struct bytes            method_type, notification_type; /* empty: none */
 	struct bytes            cause; /* the rule that set it; empty: a person did */
-	struct bytes set_by, reason; /* of a person's: who (empty: LOCK_BY_SOMEONE), and why. Of a rule's: why */
-	int64_t      version;        /* of the policies */
-	struct bytes history;        /* the attempts behind it; empty: none */
+	struct bytes            set_by,
+	        reason;       /* of a person's: who (empty: LOCK_BY_SOMEONE), and why. Of a rule's: why */
+	int64_t      version; /* of the policies */
+	struct bytes history; /* the attempts behind it; empty: none */
 };
 
 /* Of a rule's lock: the reason if it is that of failures in a row (streak.h). It is what its verdict says, too. */

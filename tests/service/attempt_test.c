@@ -763,6 +763,37 @@ TEST(lowered, a_source_and_a_challenge_that_locks_are_no_different)
 	service_close(&s);
 }
 
+/* Also where subjects are not locked at their maximum: the lock is that of the whole journey, of the kind for sources. */
+TEST(lowered, a_network_that_is_over_its_maximum_is_locked_as_sources_are)
+{
+#define NETWORKS(settings) OVER("max: 99, at_max: sign_out, source_lock: GROWING, life: 7200" settings)
+	static const char *const since[] = {NETWORKS(", max_of_network: 3"),
+	                                    NETWORKS(", max_of_network: 3, shadow: true")};
+	struct service           s;
+	struct attempt_result    r;
+	struct bytes             network;
+
+	for (int i = 0; i < 2; i++) { /* the maximum is lowered; or the rule is in shadow mode first */
+		service_open(&s, i == 0 ? NETWORKS(", max_of_network: 9") : since[1]);
+		network = network_of(&s, "2001:db8:1::1");
+		FAIL_TIMES(&s, 4, .ip = "2001:db8:1:1::1");
+		at(&s, 50);
+		service_rules(&s, since[0]);
+		r = SUCCEED(&s, .subject = "bob", .ip = "2001:db8:1:2::1");
+		assert_verdict(&r, VERDICT_LOCKED, false);
+		assert_int_equal(r.verdict.until_s, START_S + 50 + 60);
+		assert_true(r.first_time && r.locked_now && r.source_locked);
+		assert_true(bytes_equal(r.verdict.pk, network));
+		assert_true(bytes_is(r.verdict.sk, "SIGN_IN#LOCK#SOURCE"));
+		r = SUCCEED(&s, .subject = "bob", .ip = "2001:db8:2:2::1");
+		assert_verdict(&r, VERDICT_ALLOW, false);
+		at(&s, 110);
+		r = SUCCEED(&s, .subject = "bob", .ip = "2001:db8:1:2::1");
+		assert_verdict(&r, VERDICT_ALLOW, false);
+		service_close(&s);
+	}
+}
+
 /* Something else that stands is told, and nothing changes. */
 TEST(lowered, no_lock_is_set_while_something_else_stands)
 {

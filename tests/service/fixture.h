@@ -217,7 +217,7 @@ static inline struct bytes hashed(struct service *s, enum identifier_kind kind, 
 	return out;
 }
 
-/* As api/ does it: only where policies count networks. */
+/* As api/ does it. */
 static inline struct bytes network_of(struct service *s, const char *ip)
 {
 	struct bytes out = {NULL, 0};
