@@ -321,12 +321,12 @@ static struct want *lock_want(struct look *l, struct bytes pk, struct bytes sk, 
 static void subject_locks_want(struct look *l, const struct rule_heed *h, struct bytes qualifier)
 {
 	struct bytes sk = qualifier.len == 0 ? h->sk : key_under(l->ctx->arena, h->sk, qualifier);
+	uint32_t     count = h->streak ? states_of(l->q) : l->q->subject_count; /* streak.h, 4 */
 
-	for (uint32_t i = 0; i < l->q->subject_count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct want *w = lock_want(l, l->q->subjects[i], sk, h, l->out->lane.open);
 
-		if (h->streak && i < states_of(l->q)) /* streak.h, 4 */
-			w->kind = WANT_STREAK;
+		w->kind = h->streak ? WANT_STREAK : WANT_LOCK;
 	}
 }
 
