@@ -97,10 +97,12 @@ static void attempt_write(struct request *request, const struct gatehouse_attemp
 	request_optional(request, "method_type", q->method_type);
 	request_optional(request, "notification_type", q->notification_type);
 	request_optional(request, "challenge", q->challenge_passed ? "passed" : NULL);
-	if (q->ip != NULL || q->device_token != NULL) {
+	if (q->ip != NULL || q->device_token != NULL || q->risk != 0) {
 		request_open(request, "context", '{');
 		request_optional(request, "ip", q->ip);
 		request_optional(request, "device_token", q->device_token);
+		if (q->risk != 0)
+			request_whole(request, "risk", q->risk);
 		request_close(request, '}');
 	}
 	request_close(request, '}');

@@ -179,6 +179,7 @@ struct gatehouse_attempt_request {
 	const char *idempotency_key;  /* NULL: a new one. The key of an answer: the same attempt again */
 	int         deadline_ms;      /* 0: the handle's */
 	bool        challenge_passed; /* what GATEHOUSE_CHALLENGE asked for was done for this attempt */
+	int         risk;             /* 1 to 100: how risky this attempt looks to you; 0: not said */
 
 	enum gatehouse_kind subject_kind, method_id_kind;
 };

@@ -290,6 +290,21 @@ static void write_shadows(struct buf *out, const char *name, const struct rule *
 	write_rule(out, name, rule, NULL, rule->tally->shadows);
 }
 
+/* Only of types that look at risk. */
+static void write_risks(struct buf *out, const char *name, const struct rule *rule)
+{
+	static const enum verdict_kind kinds[] = {VERDICT_CHALLENGE, VERDICT_BLOCKED};
+
+	for (size_t i = 0; rule->tally->at_risk && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct label labels[] = {{"journey", rule->journey},
+		                         {"type", rule->type},
+		                         {"verdict", bytes_of(verdict_words[kinds[i]].name)}};
+
+		exposition_sample(out, name, (struct labels){labels, 3},
+		                  (double)metric_value(&rule->tally->risks[kinds[i]]));
+	}
+}
+
 /* Rules of one type share their counters: each type is written once. */
 static void write_types(struct buf *out, const struct rules *rules, const char *name,
                         void (*write)(struct buf *, const char *, const struct rule *))
@@ -309,6 +324,9 @@ static void write_verdicts(struct buf *out, struct document_holder *holder)
 	exposition_family(out, "gatehouse_shadow_verdicts_total", "counter",
 	                  "Verdicts that rules in shadow mode would have given.");
 	write_types(out, rules, "gatehouse_shadow_verdicts_total", write_shadows);
+	exposition_family(out, "gatehouse_risk_verdicts_total", "counter",
+	                  "Of the verdicts, those because of the risk that the caller sent (at_risk).");
+	write_types(out, rules, "gatehouse_risk_verdicts_total", write_risks);
 	exposition_family(out, "gatehouse_locks_set_total", "counter", "Locks set by attempts.");
 	write_types(out, rules, "gatehouse_locks_set_total", write_locks_set);
 	exposition_family(out, "gatehouse_source_locks_set_total", "counter",

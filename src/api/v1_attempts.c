@@ -8,6 +8,7 @@
 #include "service/lock_event.h"
 #include "service/idempotency.h"
 #include "service/outage.h"
+#include "service/policy_store.h"
 #include "service/reservation.h"
 #include "service/rules.h"
 
@@ -25,6 +26,8 @@ struct attempts_call {
 	int64_t            lapses_us;
 	bool               locked; /* begin set a lock */
 	struct reservation reservation;
+	struct rules
+	        *begun_under; /* policies that are no longer in force; NULL: its type is in those that are */
 };
 
 static const char *const outcomes[] = {"failure", "success", "sent", NULL};
@@ -55,7 +58,7 @@ static void type_unknown(struct fields *f, const struct rules *rules, struct byt
 static void read_rule(const struct v1_call *c, struct fields *f, struct attempts_call *a,
                       struct bytes journey, bool begins)
 {
-	uint32_t           subjects = a->q.subject_count;
+	uint32_t           subjects = a->q.subject_count, locks;
 	struct bytes       type = v1_read_name(f, "type", false);
 	const struct rule *rule;
 
@@ -66,6 +69,7 @@ static void read_rule(const struct v1_call *c, struct fields *f, struct attempts
 		type_unknown(f, a->q.rules, journey, type);
 		return;
 	}
+	locks = rule_lock_count(rule, 1);
 	if (a->outcome == OUTCOME_SENT && rule->counts != COUNT_SENT)
 		fields_fail(f, "outcome", ERR_INVALID,
 		            "must be failure or success, because %.*s counts failures", BYTES_ARG(type));
@@ -75,8 +79,10 @@ static void read_rule(const struct v1_call *c, struct fields *f, struct attempts
 		                     "/v1/attempts before you send"
 		                   : "must be sent or success, because %.*s counts what was sent",
 		            BYTES_ARG(type));
-	if (rule_lock_rows(rule, subjects) + lock_set_rows(c->ctx.services, rule_lock_count(rule, 1), 1) >
-	    LOCK_ROWS_MAX) /* from the first try on, not only at the maximum */
+	/* From the first try on, not only at the maximum. A lock over several ids is told of once. */
+	if (rule_lock_rows(rule, subjects) + lock_set_rows(c->ctx.services, locks, 1) +
+	            (begins ? lock_announce_rows(c->ctx.services, locks) : 0) >
+	    LOCK_ROWS_MAX)
 		fields_fail(f, "subjects", ERR_INVALID,
 		            "are too many: %.*s/%.*s sets %u locks for each, more than one attempt can set",
 		            BYTES_ARG(journey), BYTES_ARG(type), rule->sets.count);
@@ -181,6 +187,7 @@ void attempt_committed(struct v1_call *c)
 	                                                .source_locked = a->r.source_locked});
 	if (!a->begins || a->id.len == 0)
 		rule_tally_attempt(a->q.rule, a->begins ? OUTCOME_COUNT : a->outcome, a->r.verdict.kind);
+	rule_tally_risk(a->q.rule, &a->r.verdict);
 	if (a->q.token_sent && a->q.rule->max_device > 0 && !finished)
 		metric_add(&m->devices[a->r.known_device ? METER_DEVICE_KNOWN : METER_DEVICE_UNKNOWN], 1);
 	if (a->r.device_revoked)
@@ -393,6 +400,12 @@ enum err_code attempt_finish_name(struct v1_call *c, struct err *err)
 	return fields_failed(&f) ? err->code : ERR_NONE;
 }
 
+static enum err_code id_refuse(struct err *err)
+{
+	return err_field(err, ERR_INVALID, "attempt",
+	                 "attempt: not an id returned by POST /v1/attempts/begin");
+}
+
 /* Whether the key may do it depends on the journey, and on what the success clears, whichever the method. */
 static enum err_code check_id(struct v1_call *c, struct attempts_call *a, struct err *err)
 {
@@ -400,14 +413,35 @@ static enum err_code check_id(struct v1_call *c, struct attempts_call *a, struct
 	uint32_t           count = 0;
 	const struct rule *rules = rules_of_type(a->q.rules, journey, type, &count);
 
-	if (rules == NULL || rest.len != ID_RANDOM_BYTES / 3 * 4)
-		return err_field(err, ERR_INVALID, "attempt",
-		                 "attempt: not an id returned by POST /v1/attempts/begin, or its type is no "
-		                 "longer in the policies");
+	if (!rule_name_is(journey) || !rule_name_is(type) || rest.len != ID_RANDOM_BYTES / 3 * 4)
+		return id_refuse(err);
 	for (uint32_t i = 0; i < count && a->outcome == OUTCOME_SUCCESS; i++)
 		if (v1_check_follows(c, &rules[i], &rules[i].clears, err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
+}
+
+/* Its type is no longer in the policies: it is finished under those that it began with (reservation.h, 7). */
+static enum err_code begun_under(struct v1_call *c, struct attempts_call *a, struct err *err)
+{
+	const struct document_kind *kind = policy_store_kind(c->ctx.services->policies, BYTES("attempts"));
+	struct reservation         *r = &a->reservation;
+	struct document            *old = NULL;
+
+	if (a->begun_under == NULL) {
+		if (policy_store_version(&c->ctx, kind, r->version, &old, err) != ERR_NONE)
+			return err->code;
+		if (old != NULL)
+			v1_hold(c, old);
+		a->begun_under = (struct rules *)old;
+	}
+	if (a->begun_under == NULL || !reservation_under(r, a->begun_under, c->ctx.arena))
+		return err_field(
+		        err, ERR_INVALID, "attempt",
+		        "attempt: its type is no longer in the policies, and the version that it began "
+		        "under is no longer kept");
+	return a->outcome == OUTCOME_SUCCESS ? v1_check_follows(c, r->q.rule, &r->q.rule->clears, err)
+	                                     : ERR_NONE;
 }
 
 enum err_code attempt_finish_decode(struct v1_call *c, struct err *err)
@@ -435,7 +469,9 @@ enum err_code attempt_finish_run(struct v1_call *c, struct err *err)
 	const struct device_making *making = a->q.making;
 	struct reservation         *r = &a->reservation;
 
-	if (reservation_find(&c->ctx, name_of(c, a->id), a->q.rules, r, err) != ERR_NONE)
+	if (reservation_find(&c->ctx, name_of(c, a->id), v1_rules(c), r, err) != ERR_NONE)
+		return err->code;
+	if (r->q.rule == NULL && begun_under(c, a, err) != ERR_NONE)
 		return err->code;
 	r->q.making = r->q.remembers ? making : NULL;
 	if (attempt_finish(&c->ctx, r, a->outcome, &a->r, err) != ERR_NONE)

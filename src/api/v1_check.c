@@ -192,10 +192,12 @@ static void count_verdicts(const struct check *c)
 	bool limited = c->limits != NULL && !c->limits->allowed;
 
 	for (uint32_t i = 0; i < c->action_count; i++) {
-		enum verdict_kind kind = c->actions[i].verdict.kind;
+		const struct check_action *action = &c->actions[i];
+		enum verdict_kind          kind = action->verdict.kind;
 
 		kind = kind == VERDICT_ALLOW && limited ? VERDICT_LIMITED : kind;
-		metric_add(&c->actions[i].rule->tally->verdicts[ASKED_CHECK][kind], 1);
+		metric_add(&action->rule->tally->verdicts[ASKED_CHECK][kind], 1);
+		rule_tally_risk(action->rule, &action->verdict);
 	}
 }
 

@@ -12,6 +12,14 @@
 
 /* ---- naming ---- */
 
+/* A call that brings its limit along need not name a policy. */
+static struct bytes policy_name(struct fields *f)
+{
+	if (!fields_has(f, "policy") && fields_has(f, "limit"))
+		return BYTES(LIMIT_POLICY_CUSTOM);
+	return fields_text(f, "policy", LIMIT_NAME_MAX);
+}
+
 void limit_call_name_list(struct v1_call *c, struct fields *f, const char *name, enum v1_use use)
 {
 	const struct json *list = fields_array(f, name, LIMIT_ASKS_MAX);
@@ -21,7 +29,7 @@ void limit_call_name_list(struct v1_call *c, struct fields *f, const char *name,
 		struct fields one;
 
 		fields_enter(&one, f, arena_printf(c->ctx.arena, "%s[%u]", name, count++), m);
-		v1_resource_used(c, use, "limit", fields_text(&one, "policy", LIMIT_NAME_MAX));
+		v1_resource_used(c, use, "limit", policy_name(&one));
 	}
 }
 
@@ -39,7 +47,7 @@ static enum err_code call_name(struct v1_call *c, struct err *err)
 	if (fields_has(&f, "all"))
 		limit_call_name_list(c, &f, "all", V1_OWN);
 	else
-		v1_resource(c, "limit", fields_text(&f, "policy", LIMIT_NAME_MAX));
+		v1_resource(c, "limit", policy_name(&f));
 	return fields_failed(&f) ? err->code : ERR_NONE;
 }
 
@@ -65,10 +73,14 @@ struct limit_policies *limit_call_policies(struct v1_call *c)
 
 static const struct limit_policy *read_policy(struct fields *f, const struct limit_policies *set)
 {
-	struct bytes               name = fields_text(f, "policy", LIMIT_NAME_MAX);
+	struct bytes               name = policy_name(f);
 	const struct limit_policy *policy = limit_policies_find(set, name);
 
-	if (policy == NULL)
+	if (policy == NULL && !fields_has(f, "policy") && !fields_failed(f))
+		fields_fail(f, "policy", ERR_INVALID,
+		            "missing: without one, a call needs the policy " LIMIT_POLICY_CUSTOM
+		            ", which these policies do not have");
+	else if (policy == NULL)
 		fields_fail(f, "policy", ERR_INVALID,
 		            "unknown policy; GET /v1/policies/limits shows them all");
 	return policy;
@@ -95,6 +107,9 @@ void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_pol
 	struct limit_key           key = limit_call_read_key(c, f, fields_get(f, "key"));
 	int64_t                    cost = fields_i64_or(f, "cost", 0, LIMIT_UNITS_MAX, 1);
 
+	if (fields_failed(f))
+		return;
+	key.asked = limit_policy_inline(policy, f, c->ctx.arena);
 	if (fields_failed(f))
 		return;
 	if (key.text.len > LIMIT_KEY_MAX)

@@ -163,6 +163,7 @@ void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out)
 	read_device_token(c, &in, out);
 	read_device_id(&in, out);
 	out->remembers = fields_bool_or(&in, "remember_device", true);
+	out->risk = fields_i64_or(&in, "risk", 0, RISK_MAX, 0);
 	fields_end(&in);
 }
 

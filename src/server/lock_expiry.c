@@ -15,6 +15,9 @@
 enum {
 	BATCH = 12,       /* locks told of in one commit: each takes up to six rows of a hundred … */
 	BATCH_ALONE = 24, /* … or four, if nobody else uses the table: event, number, outbox, due row */
+	TELL_ROWS =
+	        10, /* of a commit that one may take: one whose lock.set waited has two due rows and two events … */
+	LOCK_ROWS = 2, /* … and for each id of its lock a row, and the version of its partition */
 	STEP_COST_BYTES = 16 * 1024, /* of what waits for its turn */
 	TICK_US = 1000000,           /* the longest wait: the store's clock may be moved */
 	RETRY_US = 1000000,          /* after a failure */
@@ -124,8 +127,9 @@ struct telling {
 	struct own_call     own; /* first */
 	struct lock_expiry *e;
 	const struct due   *list;
-	uint32_t            count, told;
-	bool                held; /* of `ask` */
+	uint32_t            count, done;
+	uint32_t            lock_rows; /* of those that are done: each adds a version to the commit */
+	bool                held;      /* of `ask` */
 };
 
 static enum err_code tell(struct own_call *own, struct err *err)
@@ -133,11 +137,16 @@ static enum err_code tell(struct own_call *own, struct err *err)
 	struct telling *t = (struct telling *)own;
 	bool            told;
 
-	t->told = 0;
-	for (uint32_t i = 0; i < t->count; i++) {
-		if (due_tell(&own->ctx, &t->list[i], &told, err) != ERR_NONE)
+	t->lock_rows = 0;
+	for (t->done = 0; t->done < t->count; t->done++) {
+		const struct due *d = &t->list[t->done];
+
+		if (t->done > 0 &&
+		    changes_room(&own->ctx.changes) < t->lock_rows + TELL_ROWS + LOCK_ROWS * d->rows)
+			break;
+		if (due_tell(&own->ctx, d, &told, err) != ERR_NONE)
 			return err->code;
-		t->told += told;
+		t->lock_rows += d->rows;
 	}
 	return ERR_NONE;
 }
@@ -146,7 +155,7 @@ static enum err_code page_tell(struct telling *t, const struct due_page *page, s
 {
 	uint32_t most = t->e->alone ? BATCH_ALONE : BATCH;
 
-	for (uint32_t i = 0; i < page->count && worker_goes_on(&t->e->worker); i += most) {
+	for (uint32_t i = 0; i < page->count && worker_goes_on(&t->e->worker); i += t->done) {
 		t->list = &page->list[i];
 		t->count = page->count - i < most ? page->count - i : most;
 		if (own_call_run(&t->own, tell, STEP_COST_BYTES, err) != ERR_NONE)

@@ -460,6 +460,24 @@ static enum err_code full_judge(const struct look *l, struct counter *c)
 	return ERR_NONE;
 }
 
+/* ---- risk: what the caller's own systems think of this try ---- */
+
+/* It ends with the try, so it says nothing of when to come back, and leaves what does as it is. It is judged when an attempt begins, not again
+ * when it is finished. */
+static void risk_judge(const struct look *l)
+{
+	const struct rule *rule = l->q->rule;
+	struct verdict    *v = rule->shadow ? &l->out->shadow : &l->out->verdict;
+	struct verdict     risk = {.kind = VERDICT_ALLOW, .reason = VERDICT_REASON_RISK};
+
+	if (rule->blocked_from > 0 && l->q->risk >= rule->blocked_from)
+		risk.kind = VERDICT_BLOCKED;
+	else if (rule->challenge_from > 0 && l->q->risk >= rule->challenge_from && !l->q->challenge_passed)
+		risk.kind = VERDICT_CHALLENGE;
+	if (risk.kind > v->kind && l->q->finishing == NULL)
+		verdict_add(v, &risk);
+}
+
 /* ---- what is shown ---- */
 
 static void show(int64_t count, int64_t max, int64_t ends_s, struct count_shown *shown)
@@ -564,6 +582,7 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 	for (uint32_t i = 0; i < out->counter_count; i++)
 		if (full_judge(&l, &out->counters[i]) != ERR_NONE)
 			return err->code;
+	risk_judge(&l);
 	outage_judge(ctx, q->rule->fails_closed, &out->verdict);
 	return ERR_NONE;
 }

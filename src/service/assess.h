@@ -44,6 +44,7 @@ struct attempt {
 	bool                source_allowed;   /* it is not counted */
 	bool                source_denied;    /* it may do nothing */
 	bool                challenge_passed; /* what `challenge` asked for was done */
+	int64_t             risk; /* that the caller sees in it, up to RISK_MAX; 0: none, or not said */
 
 	/* Known devices. */
 	bool                        token_sent;

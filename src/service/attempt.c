@@ -340,6 +340,27 @@ static void locked_find(const struct recording *r, const struct counter *c, stru
 			out->ids[out->count++] = q->subjects[i];
 }
 
+/* The source's count that the lock takes the place of, if some in it were begun: they may turn out to be right. */
+static struct lock_took took_of(const struct recording *r, const struct counter *c)
+{
+	if (c->scope != SCOPE_SOURCE || c->own == NULL)
+		return (struct lock_took){0};
+	return (struct lock_took){.since = row_text(&c->own->item, ROW_BEGUN_SINCE),
+	                          .count = c->own->count + (r->due ? 0 : 1),
+	                          .ends_s = row_i64(&c->own->item, "ttl", 0)};
+}
+
+/* A lock that an attempt which is begun may take back is published when that one fails or lapses; in whole seconds, not before. One that was
+ * due before stops the attempt itself, which is not begun then. */
+static int64_t announce_at(const struct recording *r, const struct lock_new *lock)
+{
+	bool begins = r->q->reservation.len > 0 && !r->due;
+
+	if (r->q->rule->shadow || (!begins && lock->took.since.len == 0))
+		return 0;
+	return (r->ctx->now_us + 999999) / 1000000 + r->q->rule->lapse_s;
+}
+
 static enum err_code lock_set(struct recording *r, const struct counter *c, const struct locked *whom,
                               const struct rule_ref *name, struct lock_shape shape)
 {
@@ -355,8 +376,10 @@ static enum err_code lock_set(struct recording *r, const struct counter *c, cons
 	                           .kind = counter_lock_kind(c, rule),
 	                           .method_type = r->q->method_type,
 	                           .notification_type = r->q->notification_type,
-	                           .version = r->q->rules->base.version};
+	                           .version = r->q->rules->base.version,
+	                           .took = took_of(r, c)};
 
+	lock.announce_s = announce_at(r, &lock);
 	lock.cause =
 	        arena_printf(r->ctx->arena, "%.*s/%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
 	lock.history = lock_history(r, c, shape.qualifier.len > 0 && c->scope == SCOPE_SUBJECT);
@@ -494,6 +517,7 @@ static enum err_code streak_lock(struct recording *r)
 	lock.pk = whom.ids[0];
 	lock.others = &whom.ids[1];
 	lock.other_count = whom.count - 1;
+	lock.announce_s = announce_at(r, &lock);
 	lock.history = lock_history(r, own->scope == SCOPE_SUBJECT ? own : &everyone, false);
 	if (lock_add(r->ctx, &lock, &v, r->err) != ERR_NONE)
 		return r->err->code;

@@ -320,7 +320,7 @@ static bool owns_due(struct context *ctx, const struct erasing *e, const struct 
 		return false;
 	return list_has(e, item_get(row, BYTES("group"))) ||
 	       (erase_is_handle(e, subject) &&
-	        (bytes_equal(subject, e->id) || row_i64(row, "until", 0) <= ctx->now_s));
+	        (bytes_equal(subject, e->id) || row_expired(row, "until", ctx->now_us)));
 }
 
 /* ---- outbox: what nobody has passed on yet is passed on no more, but that the user was erased. Another's event stays, without the name ---- */

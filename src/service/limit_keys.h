@@ -31,6 +31,9 @@ struct limit_key {
 	bool         hashed;     /* by us: it tells nobody who is meant */
 	bool         is_address; /* or the hash of one */
 	uint8_t      address[16];
+
+	const struct limit_rule
+	        *asked; /* the limit that came with the call (limit_policy.h, inline); NULL: none did */
 };
 
 /* Of a text that a caller sent as it is. */

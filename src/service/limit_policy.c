@@ -115,6 +115,72 @@ static void rule_read(struct fields *f, const struct limit_rule *policy, struct 
 		            "too large for this rate: it would take more than a century to refill");
 }
 
+/* ---- limits that calls bring along ---- */
+
+/* A calendar month is longer than thirty days. */
+static int64_t longest_us(struct limit_period p)
+{
+	return p.us > 0 ? p.us : 31 * 86400 * SECOND_US;
+}
+
+static void inline_read(struct fields *f, struct limit_policy *p)
+{
+	static const struct limit_rule day = {.period = {86400 * SECOND_US}};
+	const struct json             *member = fields_object(f, "inline", 2);
+	struct fields                  in;
+
+	if (member == NULL)
+		return;
+	fields_enter(&in, f, BYTES("inline"), member);
+	p->inline_limit = (uint64_t)fields_i64_or(&in, "limit", 1, LIMIT_UNITS_MAX, LIMIT_INLINE_UNITS);
+	p->inline_period = period_read(&in, &day);
+	fields_end(&in);
+}
+
+static void asked_check(const struct limit_policy *p, struct fields *f, const struct limit_rule *r)
+{
+	if (longest_us(r->period) > longest_us(p->inline_period))
+		fields_fail(f, "per", ERR_INVALID,
+		            "must be at most %lld seconds, the longest that the policy %.*s accepts",
+		            (long long)(longest_us(p->inline_period) / SECOND_US), BYTES_ARG(p->name));
+	else if (!limit_rule_drains(r))
+		fields_fail(f, "per", ERR_INVALID,
+		            "too long for this limit: it would take more than a century to refill");
+	shards_check(f, r, p->shards);
+}
+
+const struct limit_rule *limit_policy_inline(const struct limit_policy *p, struct fields *f, struct arena *a)
+{
+	struct limit_rule *r;
+
+	if (!fields_has(f, "limit") && !fields_has(f, "per"))
+		return NULL;
+	if (p->inline_limit == 0) {
+		fields_fail(f, fields_has(f, "limit") ? "limit" : "per", ERR_INVALID,
+		            "not accepted: the policy %.*s has a limit of its own. Leave it out, or name a "
+		            "policy "
+		            "with `inline`, such as " LIMIT_POLICY_CUSTOM,
+		            BYTES_ARG(p->name));
+		return NULL;
+	}
+	r = arena_alloc(a, sizeof(*r));
+	*r = p->rule;
+	r->limit = (uint64_t)fields_i64(f, "limit", 1, (int64_t)p->inline_limit);
+	r->burst = r->algorithm == LIMIT_GCRA ? r->limit : r->burst;
+	r->period = period_read(f, &p->rule);
+	if (!fields_failed(f))
+		asked_check(p, f, r);
+	return r;
+}
+
+struct bytes limit_inline_mark(struct arena *a, const struct limit_rule *asked)
+{
+	if (asked->period.us == 0)
+		return arena_printf(a, "%llu/month#", (unsigned long long)asked->limit);
+	return arena_printf(a, "%llu/%lld#", (unsigned long long)asked->limit,
+	                    (long long)(asked->period.us / SECOND_US));
+}
+
 /* ---- keys that are treated in their own way ---- */
 
 static struct limit_entry *entry_add(struct fields *f, struct arena *a, struct limit_policy *p,
@@ -212,6 +278,7 @@ static void policy_read(struct fields *parent, struct arena *a, const struct jso
 	if (p->shards > 1 && p->engine != LIMIT_TABLE)
 		fields_fail(&f, "shards", ERR_INVALID, "only valid with `engine: table`");
 	shards_check(&f, &p->rule, p->shards);
+	inline_read(&f, p);
 	keys_read(&f, a, p);
 	fields_end(&f);
 	if (!name_is_good(tree->name))
@@ -348,6 +415,14 @@ void limit_policy_write(struct json_writer *w, const struct limit_policy *p)
 	json_name(w, BYTES("shards"));
 	json_i64(w, p->shards);
 	write_text(w, "prefix", p->prefix);
+	if (p->inline_limit > 0) {
+		json_name(w, BYTES("inline"));
+		json_begin_object(w);
+		json_name(w, BYTES("limit"));
+		json_i64(w, (int64_t)p->inline_limit);
+		write_period(w, p->inline_period);
+		json_end_object(w);
+	}
 	write_keys(w, &p->keys);
 	json_end_object(w);
 }

@@ -12,6 +12,9 @@
  *     prefix: "login-ip#"      # of the key as it is stored; "" for none
  *     block: 300               # seconds for which a key that was refused stays refused
  *     shards: 4                # table: rows that share a key's limit; 1 unless set
+ *     inline:                  # callers may send `limit` and `per` with a key, up to these
+ *       limit: 1000000
+ *       per: day
  *     keys:, allow:, deny:     # keys that are treated in their own way: limit_keys.h
  *
  * A set is a document (document.h): immutable but for its counters, and counted. */
@@ -29,7 +32,12 @@ enum {
 	LIMIT_NAME_MAX = 64,
 	LIMIT_PREFIX_MAX = LIMIT_NAME_MAX + 1,
 	LIMIT_BLOCK_S_MAX = LIMIT_PERIOD_S_MAX,
+	LIMIT_INLINE_UNITS = 1000000, /* that a caller may ask for, unless the policy says otherwise */
+	LIMIT_INLINE_MARK_MAX = 24,   /* "1000000000/31622400#" */
 };
+
+/* The policy of calls that send a limit and name no policy. */
+#define LIMIT_POLICY_CUSTOM "custom"
 
 enum limit_engine { LIMIT_MEMORY, LIMIT_TABLE };
 
@@ -41,7 +49,9 @@ struct limit_policy {
 	enum limit_engine    engine;
 	bool                 fail_closed;
 	bool                 shadow;
-	unsigned             shards; /* that a key's limit is divided over; 1: it is not */
+	unsigned             shards;        /* that a key's limit is divided over; 1: it is not */
+	uint64_t             inline_limit;  /* the highest that a call may bring along; 0: it may not */
+	struct limit_period  inline_period; /* the longest */
 	struct limit_counts *counts;
 };
 
@@ -71,6 +81,12 @@ static inline void limit_policies_release(struct limit_policies *p)
 
 /* NULL if there is none. */
 const struct limit_policy *limit_policies_find(const struct limit_policies *p, struct bytes name);
+
+/* The limit that a call brings along: its members `limit` and `per`, under the policy's algorithm. Errors go into f. NULL: it brings none, or it is refused. */
+const struct limit_rule *limit_policy_inline(const struct limit_policy *p, struct fields *f, struct arena *a);
+
+/* What tells the state of a key under such a limit from its state under another: "100/60#". */
+struct bytes limit_inline_mark(struct arena *a, const struct limit_rule *asked);
 
 /* As parse reads it, with every field said. */
 void limit_policy_write(struct json_writer *w, const struct limit_policy *p);

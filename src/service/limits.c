@@ -8,7 +8,8 @@
 #include "service/limit_table.h"
 #include "service/limit_memory.h"
 
-_Static_assert(LIMIT_PREFIX_MAX + LIMIT_KEY_MAX <= (int)LIMIT_TOP_KEY_BYTES_MAX, "keys are shown whole");
+_Static_assert(LIMIT_PREFIX_MAX + LIMIT_INLINE_MARK_MAX + LIMIT_KEY_MAX <= (int)LIMIT_TOP_KEY_BYTES_MAX,
+               "keys are shown whole");
 
 #define WARN_EVERY_US INT64_C(10000000)
 
@@ -79,10 +80,8 @@ static void answer_listed(struct limit_ask *ask, enum limit_reason reason)
 	                                    .reason = reason};
 }
 
-static void look_up(struct limit_ask *ask, const struct limit_key *key)
+static void look_up(struct limit_ask *ask, const struct limit_entry *entry)
 {
-	const struct limit_entry *entry = limit_keys_find(&ask->policy->keys, key);
-
 	if (entry == NULL)
 		return;
 	if (entry->list == LIMIT_LIST_DENY)
@@ -91,8 +90,15 @@ static void look_up(struct limit_ask *ask, const struct limit_key *key)
 		answer_listed(ask, LIMIT_ON_ALLOW_LIST);
 	else if (entry->unlimited)
 		answer_listed(ask, LIMIT_UNLIMITED);
-	else
-		ask->rule = &entry->rule;
+}
+
+/* The limit of a key: what the policy lists takes precedence over what the call brings along. */
+static const struct limit_rule *rule_of(const struct limit_policy *policy, const struct limit_entry *entry,
+                                        const struct limit_key *key)
+{
+	if (entry != NULL && entry->list == LIMIT_LIST_KEYS && !entry->unlimited)
+		return &entry->rule;
+	return entry == NULL && key->asked != NULL ? key->asked : &policy->rule;
 }
 
 bool limit_call_has_room(const struct limit_call *c, const struct limit_policy *policy)
@@ -104,26 +110,39 @@ bool limit_call_has_room(const struct limit_call *c, const struct limit_policy *
 	return c->count < LIMIT_ASKS_MAX && (policy->shards <= 1 || sharded <= LIMIT_ASKS_SHARDED_MAX);
 }
 
+/* As it is kept: behind the policy's prefix. Where calls bring limits along, each limit has a state of its own. */
+static struct bytes key_kept(struct arena *a, const struct limit_policy *policy,
+                             const struct limit_rule *rule, struct bytes key)
+{
+	struct bytes mark = policy->inline_limit > 0 ? limit_inline_mark(a, rule) : (struct bytes){NULL, 0};
+	size_t       at = policy->prefix.len;
+	char        *text = arena_alloc(a, at + mark.len + key.len);
+
+	if (at > 0)
+		memcpy(text, policy->prefix.data, at);
+	if (mark.len > 0)
+		memcpy(text + at, mark.data, mark.len);
+	memcpy(text + at + mark.len, key.data, key.len);
+	return (struct bytes){text, at + mark.len + key.len};
+}
+
 bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_policy *policy,
                     const struct limit_key *key, uint64_t cost)
 {
-	struct bytes      prefix = policy->prefix;
-	char             *text = arena_alloc(a, prefix.len + key->text.len);
-	struct bytes      whole = {text, prefix.len + key->text.len};
-	struct limit_ask *ask;
+	const struct limit_entry *entry = limit_keys_find(&policy->keys, key);
+	const struct limit_rule  *rule = rule_of(policy, entry, key);
+	struct bytes              whole = key_kept(a, policy, rule, key->text);
+	struct limit_ask         *ask;
 
 	if (!limit_call_has_room(c, policy))
 		return false;
-	if (prefix.len > 0)
-		memcpy(text, prefix.data, prefix.len);
-	memcpy(text + prefix.len, key->text.data, key->text.len);
 	for (unsigned i = 0; i < c->count; i++)
 		if (bytes_equal(c->asks[i].key, whole) && c->asks[i].policy->engine == policy->engine)
 			return false;
 	ask = &c->asks[c->count++];
 	*ask = (struct limit_ask){
-	        .policy = policy, .rule = &policy->rule, .key = whole, .hashed = key->hashed, .cost = cost};
-	look_up(ask, key);
+	        .policy = policy, .rule = rule, .key = whole, .hashed = key->hashed, .cost = cost};
+	look_up(ask, entry);
 	return true;
 }
 

@@ -208,6 +208,21 @@ enum err_code lock_foretell(struct context *ctx, const struct lock_new *lock, st
 
 /* ---- setting ---- */
 
+/* Does it end after that time? 0 is never, and later than all. */
+static bool ends_after(int64_t ends_s, int64_t other_s)
+{
+	return other_s != 0 && (ends_s == 0 || ends_s > other_s);
+}
+
+static void took_set(const struct lock_took *took, struct row *row)
+{
+	if (took->since.len == 0)
+		return;
+	row_set_text(row, LOCK_TOOK_SINCE, took->since);
+	row_set_i64(row, LOCK_TOOK_COUNT, took->count);
+	row_set_i64(row, LOCK_TOOK_TTL, took->ends_s);
+}
+
 /* `at`: whose, and the sort key. */
 static struct item lock_row(const struct context *ctx, const struct lock_new *lock, const struct looked *at,
                             const struct lock_group *g, const struct term *term)
@@ -241,13 +256,11 @@ static struct item lock_row(const struct context *ctx, const struct lock_new *lo
 		row_set_text(&row, "history", lock->history);
 	if (term->since_s > 0 && term->since_s < ctx->now_s)
 		row_set_i64(&row, ROW_HELD_SINCE, term->since_s);
+	took_set(&lock->took, &row);
+	if (lock->announce_s > 0)
+		row_set_i64(&row, LOCK_ANNOUNCE,
+		            ends_after(lock->announce_s, term->ends_s) ? term->ends_s : lock->announce_s);
 	return row_item(&row);
-}
-
-/* Does it end after that time? 0 is never, and later than all. */
-static bool ends_after(int64_t ends_s, int64_t other_s)
-{
-	return other_s != 0 && (ends_s == 0 || ends_s > other_s);
 }
 
 /* The old lock's term takes the place of the new one's if it ends later. */
@@ -322,6 +335,7 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 		held = true;
 		term_keep(&term, &g->rows[i].item);
 		set = persons_kept(&set, &g->rows[i].item);
+		set.announce_s = 0;
 	}
 	if (!held && lock_overdue(ctx, lock->pk, sk, err) != ERR_NONE)
 		return err->code;
@@ -366,17 +380,10 @@ static enum err_code levels_remove(struct context *ctx, const struct lock_group 
 /* It is told once, of the head; if that one's row is not of the group any more, of the first that is left (lock_group.h, 5). */
 static void removal_tell(struct context *ctx, const struct lock_group *g, const char *why)
 {
-	const struct looked *told = &g->rows[0];
-	struct item          alone;
+	struct item told = lock_group_told(ctx->arena, g);
 
-	for (uint32_t i = 0; i < g->count; i++)
-		if (lock_is_head(&g->rows[i].item))
-			told = &g->rows[i];
-	if (lock_is_removed(ctx, told->pk, told->sk))
-		return;
-	alone = lock_is_head(&told->item) ? told->item
-	                                  : item_without(ctx->arena, &told->item, BYTES("group"));
-	lock_changed(ctx, &alone, NULL, why);
+	if (!lock_is_removed(ctx, row_text(&told, "PK"), row_text(&told, "SK")))
+		lock_changed(ctx, &told, NULL, why);
 }
 
 enum err_code lock_remove(struct context *ctx, const struct item *row, const char *why, struct err *err)
@@ -402,6 +409,30 @@ enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, 
 	*held = lock.found && lock_holds(&lock.item, ctx->now_us);
 	return lock.found ? lock_remove(ctx, &lock.item, LOCK_CLEARED_BY_PERSON, err)
 	                  : levels_remove(ctx, &own, sk, err);
+}
+
+enum err_code lock_withdraw(struct context *ctx, const struct item *lock, struct err *err)
+{
+	struct arena    *a = ctx->arena;
+	struct bytes     pk = row_text(lock, "PK"), sk = row_text(lock, "SK");
+	struct key_parts p = key_split(sk);
+	struct bytes     level = key_name(a, p.journey, BYTES(KEY_LOCK_LEVEL), p.classifier, p.qualifier);
+	struct looked    was;
+	struct row       row;
+
+	if (ctx_look(ctx, pk, level, &was, err) != ERR_NONE)
+		return err->code;
+	was.found = was.found && !bytes_is(p.type, KEY_SHADOW_LOCK); /* those have no level */
+	if (was.found && row_i64(&was.item, "count", 0) > 1) {
+		row_from(&row, a, &was.item);
+		row_set_i64(&row, "count", row_i64(&was.item, "count", 0) - 1);
+		ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
+	} else if (was.found) {
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(a, pk, level));
+	}
+	lock_changed(ctx, lock, NULL, LOCK_CLEARED_BY_SUCCESS);
+	ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk));
+	return ERR_NONE;
 }
 
 enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err)

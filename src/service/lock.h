@@ -7,6 +7,17 @@
 #include "service/heed.h"
 #include "service/verdict.h"
 
+/* The count that a source's lock took the place of, if attempts that were begun are in it: those that turn out to be right are taken
+ * off it, and below the maximum the lock was a mistake (reservation.h, 3). In the lock's row. */
+#define LOCK_TOOK_SINCE "count_since" /* ROW_BEGUN_SINCE of the count */
+#define LOCK_TOOK_COUNT "counted"     /* the attempt that set the lock included */
+#define LOCK_TOOK_TTL   "count_ttl"   /* of the count */
+
+struct lock_took {
+	struct bytes since; /* empty: none */
+	int64_t      count, ends_s;
+};
+
 /* One that is to be set. */
 struct lock_new {
 	struct bytes            pk, journey, type, name, qualifier;
@@ -17,9 +28,11 @@ struct lock_new {
 	struct bytes            method_type, notification_type; /* empty: none */
 	struct bytes            cause; /* the rule that set it; empty: a person did */
 	struct bytes            set_by,
-	        reason;       /* of a person's: who (empty: LOCK_BY_SOMEONE), and why. Of a rule's: why */
-	int64_t      version; /* of the policies */
-	struct bytes history; /* the attempts behind it; empty: none */
+	        reason;           /* of a person's: who (empty: LOCK_BY_SOMEONE), and why. Of a rule's: why */
+	int64_t          version; /* of the policies */
+	struct bytes     history; /* the attempts behind it; empty: none */
+	struct lock_took took;
+	int64_t announce_s; /* it is published then, if it is not withdrawn before (lock_event.h, 5); 0: at once */
 };
 
 /* Of a rule's lock: the reason if it is that of failures in a row (streak.h). It is what its verdict says, too. */
@@ -51,6 +64,9 @@ enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, 
 
 /* The same, and leaves a row with count 0 in its place, for readers that look for one. */
 enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err);
+
+/* Removes a rule's lock that was a mistake, and takes its level back. */
+enum err_code lock_withdraw(struct context *ctx, const struct item *lock, struct err *err);
 
 /* Does the row of a lock hold at that time? */
 bool lock_holds(const struct item *row, int64_t now_us);

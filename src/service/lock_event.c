@@ -159,26 +159,58 @@ static struct item due_key(struct arena *a, const struct item *lock, int64_t unt
 	                   arena_printf(a, "%0*" PRIi64 "#%.*s", DUE_TIME_DIGITS, until_s, BYTES_ARG(hash)));
 }
 
-static void due_put(struct context *ctx, const struct item *lock, int64_t until_s)
+/* Does its lock.set wait? (5) Until that second. */
+static bool waits(const struct item *lock, int64_t now_s)
 {
-	struct item key = due_key(ctx->arena, lock, until_s);
+	return row_i64(lock, LOCK_ANNOUNCE, 0) > now_s;
+}
+
+/* When something is to be told of it next: that it was set, or that it expires. 0: never. */
+static int64_t due_at(const struct item *lock)
+{
+	int64_t announced_s = row_i64(lock, LOCK_ANNOUNCE, 0);
+
+	return announced_s > 0 ? announced_s : row_i64(lock, "ttl", 0);
+}
+
+static void group_add(const struct item *lock, struct row *row)
+{
+	if (lock_group_of(lock).count > 0)
+		row_set(row, "group", (struct value){.type = VALUE_L, .list = lock_group_of(lock)});
+}
+
+/* With all that lock.set says: by then the lock may have ended. */
+static void announcement_add(const struct item *lock, struct row *due)
+{
+	int64_t announced_s = row_i64(lock, LOCK_ANNOUNCE, 0);
+
+	if (announced_s == 0)
+		return;
+	row_set_i64(due, LOCK_ANNOUNCE, announced_s);
+	row_set_i64(due, "policy_version", row_i64(lock, "policy_version", 0));
+	text_add(due, "cause", row_text(lock, "cause"));
+}
+
+static void due_put(struct context *ctx, const struct item *lock, int64_t due_s)
+{
+	struct item key = due_key(ctx->arena, lock, due_s);
 	struct row  row;
 
 	row_from(&row, ctx->arena, &key);
 	row_set_text(&row, "subject", row_text(lock, "PK"));
 	row_set_text(&row, "lock", row_text(lock, "SK"));
 	text_add(&row, "kind", row_text(lock, "block_type"));
-	row_set_i64(&row, "until", until_s);
-	if (lock_group_of(lock).count > 0)
-		row_set(&row, "group", (struct value){.type = VALUE_L, .list = lock_group_of(lock)});
+	row_set_i64(&row, "until", row_i64(lock, "ttl", 0));
+	group_add(lock, &row);
+	announcement_add(lock, &row);
 	changes_attach_put(&ctx->changes, TABLE_EVENTS, row_item(&row));
-	if (ctx->changes.due_s == 0 || until_s < ctx->changes.due_s)
-		ctx->changes.due_s = until_s;
+	if (ctx->changes.due_s == 0 || due_s < ctx->changes.due_s)
+		ctx->changes.due_s = due_s;
 }
 
-static void due_remove(struct context *ctx, const struct item *lock, int64_t until_s)
+static void due_remove(struct context *ctx, const struct item *lock, int64_t due_s)
 {
-	changes_attach_delete(&ctx->changes, TABLE_EVENTS, due_key(ctx->arena, lock, until_s));
+	changes_attach_delete(&ctx->changes, TABLE_EVENTS, due_key(ctx->arena, lock, due_s));
 }
 
 /* A lock that was set before its type was switched off still has its due row, whatever is on now. (1) */
@@ -187,18 +219,32 @@ static bool may_have_due(const struct context *ctx)
 	return !ctx_lacks(ctx, TABLE_EVENTS);
 }
 
+static bool needs_due(struct context *ctx, const struct item *lock)
+{
+	return ctx_publishes(ctx, EVENT_LOCK_EXPIRED) ||
+	       (row_i64(lock, LOCK_ANNOUNCE, 0) > 0 && ctx_publishes(ctx, EVENT_LOCK_SET));
+}
+
 /* (1) */
 static void due_move(struct context *ctx, const struct item *old, const struct item *next)
 {
-	int64_t was_s = old == NULL ? 0 : row_i64(old, "ttl", 0);
-	int64_t until_s = next == NULL ? 0 : row_i64(next, "ttl", 0);
+	int64_t was_s = old == NULL ? 0 : due_at(old);
+	int64_t next_s = next == NULL || !needs_due(ctx, next) ? 0 : due_at(next);
 
-	if (!ctx_publishes(ctx, EVENT_LOCK_EXPIRED))
-		until_s = 0;
-	if (was_s > 0 && was_s != until_s && may_have_due(ctx))
+	if (was_s > 0 && was_s != next_s && may_have_due(ctx))
 		due_remove(ctx, old, was_s);
-	if (until_s > 0)
-		due_put(ctx, next, until_s);
+	if (next_s > 0)
+		due_put(ctx, next, next_s);
+}
+
+/* One that nobody was told of ends untold, unless its time to be told has come, and nobody did yet. (5) */
+static void cleared_publish(struct context *ctx, const struct item *lock, const char *why)
+{
+	if (waits(lock, ctx->now_s))
+		return;
+	if (row_i64(lock, LOCK_ANNOUNCE, 0) > 0)
+		lock_publish(ctx, EVENT_LOCK_SET, lock, NULL);
+	lock_publish(ctx, EVENT_LOCK_CLEARED, lock, why);
 }
 
 /* (4) Of a group, what its head becomes is told. One that was told of by itself, and is in a group now, is told of with it. */
@@ -211,17 +257,35 @@ void lock_changed(struct context *ctx, const struct item *old, const struct item
 	if (!is_heeded(row_text(next != NULL ? next : old, "SK")))
 		return;
 	due_move(ctx, held ? old : NULL, told ? next : NULL);
-	if (told)
+	if (told && !waits(next, ctx->now_s))
 		lock_publish(ctx, EVENT_LOCK_SET, next, NULL);
 	else if (held && !holds)
-		lock_publish(ctx, EVENT_LOCK_CLEARED, old, why);
+		cleared_publish(ctx, old, why);
 }
 
-/* The event, its number, the head of the log, and among others a look at the number before an erasure. */
+enum err_code lock_announce(struct context *ctx, const struct item *row, struct err *err)
+{
+	struct lock_group *g = arena_alloc(ctx->arena, sizeof(*g));
+	struct item        was, told;
+
+	if (lock_group_find(ctx, row, g, err) != ERR_NONE)
+		return err->code;
+	was = lock_group_told(ctx->arena, g);
+	told = item_without(ctx->arena, &was, BYTES(LOCK_ANNOUNCE));
+	lock_changed(ctx, &was, &told, NULL);
+	for (uint32_t i = 0; i < g->count; i++)
+		ctx_put(ctx, TABLE_AUTH_STATE,
+		        item_without(ctx->arena, &g->rows[i].item, BYTES(LOCK_ANNOUNCE)));
+	return ERR_NONE;
+}
+
+/* The event, its number, the head of the log, and among others a look at the number before an erasure. One that was not told of yet has two. */
 uint32_t lock_changed_rows(const struct context *ctx, const struct item *row)
 {
-	uint32_t event = ctx_publishes(ctx, EVENT_LOCK_CLEARED) ? (ctx->table->alone ? 3 : 4) : 0;
-	uint32_t due = may_have_due(ctx) && row_i64(row, "ttl", 0) > 0 ? 1 : 0;
+	uint32_t both = row_i64(row, LOCK_ANNOUNCE, 0) > 0 && ctx_publishes(ctx, EVENT_LOCK_SET);
+	uint32_t event =
+	        both + (ctx_publishes(ctx, EVENT_LOCK_CLEARED) || both ? (ctx->table->alone ? 3 : 4) : 0);
+	uint32_t due = may_have_due(ctx) && due_at(row) > 0 ? 1 : 0;
 
 	return is_heeded(row_text(row, "SK")) && lock_holds(row, ctx->now_us) ? event + due : 0;
 }
@@ -237,6 +301,13 @@ uint32_t lock_set_rows(const struct services *s, uint32_t locks, uint32_t subjec
 	if ((on & EVENT_BIT(EVENT_LOCK_EXPIRED)) != 0)
 		rows += locks;
 	return rows < CHANGES_RESERVED ? 0 : rows - (CHANGES_RESERVED - 1);
+}
+
+uint32_t lock_announce_rows(const struct services *s, uint32_t locks)
+{
+	uint64_t on = atomic_load_explicit(&s->events.on, memory_order_relaxed);
+
+	return (on & (EVENT_BIT(EVENT_LOCK_SET) | EVENT_BIT(EVENT_LOCK_EXPIRED))) != 0 ? locks : 0;
 }
 
 /* ---- reading them ---- */
@@ -267,6 +338,55 @@ static enum err_code due_query(struct context *ctx, const struct due_range *rang
 	return ctx_query_in(ctx, TABLE_EVENTS, &q, r, err);
 }
 
+/* A lock as its due row describes it. */
+static struct item lock_of_due(struct context *ctx, const struct item *due)
+{
+	struct row lock;
+
+	row_init(&lock, ctx->arena);
+	row_set_text(&lock, "PK", row_text(due, "subject"));
+	row_set_text(&lock, "SK", row_text(due, "lock"));
+	row_set_i64(&lock, "ttl", row_i64(due, "until", 0));
+	row_set_i64(&lock, "policy_version", row_i64(due, "policy_version", 0));
+	text_add(&lock, "block_type", row_text(due, "kind"));
+	text_add(&lock, "cause", row_text(due, "cause"));
+	group_add(due, &lock);
+	return row_item(&lock);
+}
+
+/* The row is gone, and its time is not over: somebody removed it without us. If it was the head's of a group, the first that is left is told of
+ * (lock_group.h, 5). */
+static enum err_code rest_announce(struct context *ctx, const struct item *due, bool *told, struct err *err)
+{
+	struct value_list group = lock_group_of(due);
+	struct looked     row;
+
+	for (uint32_t i = 0; i < group.count && !*told; i++) {
+		if (ctx_look(ctx, value_text(&group.items[i]), row_text(due, "lock"), &row, err) != ERR_NONE)
+			return err->code;
+		*told = row.found && lock_holds(&row.item, ctx->now_us) &&
+		        row_i64(&row.item, LOCK_ANNOUNCE, 0) == row_i64(due, LOCK_ANNOUNCE, 0);
+	}
+	return *told ? lock_announce(ctx, &row.item, err) : ERR_NONE;
+}
+
+/* The lock is gone. */
+static enum err_code end_publish(struct context *ctx, const struct item *due, bool *told, struct err *err)
+{
+	bool        waited = row_i64(due, LOCK_ANNOUNCE, 0) > 0;
+	struct item lock;
+
+	*told = false;
+	if (waited && !row_expired(due, "until", ctx->now_us))
+		return rest_announce(ctx, due, told, err);
+	lock = lock_of_due(ctx, due);
+	if (waited)
+		lock_publish(ctx, EVENT_LOCK_SET, &lock, NULL);
+	expired_publish(ctx, due);
+	*told = true;
+	return ERR_NONE;
+}
+
 /* Removes a due row, and tells of it. The commit depends on the row, so that nobody else does too. (2) */
 static enum err_code due_end(struct context *ctx, const struct item *row, bool *told, struct err *err)
 {
@@ -279,8 +399,7 @@ static enum err_code due_end(struct context *ctx, const struct item *row, bool *
 	if (!seen.found)
 		return ERR_NONE;
 	changes_attach_delete(&ctx->changes, TABLE_EVENTS, row_key_two(ctx->arena, seen.pk, seen.sk));
-	expired_publish(ctx, &seen.item);
-	return ERR_NONE;
+	return end_publish(ctx, &seen.item, told, err);
 }
 
 static bool is_of(const struct item *due, struct bytes hash)
@@ -318,7 +437,8 @@ enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk
 	struct item               last;
 	bool                      told;
 
-	if (!ctx_publishes(ctx, EVENT_LOCK_EXPIRED) || !is_heeded(sk) || ctx_lacks(ctx, TABLE_EVENTS))
+	if (!(ctx_publishes(ctx, EVENT_LOCK_EXPIRED) || ctx_publishes(ctx, EVENT_LOCK_SET)) ||
+	    !is_heeded(sk) || ctx_lacks(ctx, TABLE_EVENTS))
 		return ERR_NONE;
 	range.from_s = told_until(ctx);
 	hash = lock_hash(a, pk, sk);
@@ -337,12 +457,17 @@ enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk
 
 static struct due due_of(const struct item *row, uint32_t shard)
 {
+	int64_t until_s = row_i64(row, "until", 0);
+	bool    announced = item_get(row, BYTES(LOCK_ANNOUNCE)) != NULL;
+
 	return (struct due){.shard = shard,
 	                    .pk = row_text(row, "PK"),
 	                    .sk = row_text(row, "SK"),
 	                    .subject = row_text(row, "subject"),
 	                    .lock = row_text(row, "lock"),
-	                    .until_s = row_i64(row, "until", 0)};
+	                    .due_s = row_i64(row, LOCK_ANNOUNCE, until_s),
+	                    .until_s = until_s,
+	                    .rows = announced ? lock_group_of(row).count + 1 : 0};
 }
 
 static int compare(const void *x, const void *y)
@@ -355,7 +480,7 @@ static int compare(const void *x, const void *y)
 /* The seconds that all shards were read up to: those of a full page end earlier. What comes after waits, to be in order. */
 static void page_cut(struct due_page *p, int64_t whole_s)
 {
-	while (p->count > 0 && p->list[p->count - 1].until_s > whole_s)
+	while (p->count > 0 && p->list[p->count - 1].due_s > whole_s)
 		p->count--;
 }
 
@@ -389,12 +514,12 @@ enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_places *
 		for (uint32_t i = 0; i < r.count; i++) {
 			struct due d = due_of(&r.items[i], shard);
 
-			last_s = d.until_s;
-			if (d.until_s <= ctx->now_s)
+			last_s = d.due_s;
+			if (d.due_s <= ctx->now_s)
 				out->list[out->count++] = d;
-			else if (out->next_s == 0 || d.until_s < out->next_s)
-				out->next_s = d.until_s;
-			if (d.until_s > ctx->now_s)
+			else if (out->next_s == 0 || d.due_s < out->next_s)
+				out->next_s = d.due_s;
+			if (d.due_s > ctx->now_s)
 				break;
 		}
 		if (r.more && last_s <= ctx->now_s) {
@@ -410,29 +535,32 @@ enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_places *
 /* Was it set again after it had ended, and by a call that did not find the due row among so many? */
 static bool is_anew(const struct item *lock, int64_t until_s)
 {
-	return row_i64(lock, "last_updated", 0) >= until_s;
+	return until_s > 0 && row_i64(lock, "last_updated", 0) >= until_s;
 }
 
 /* Somebody may have written the lock's row without us: one that holds still has not expired. */
+static void due_follow(struct context *ctx, const struct item *key, const struct item *lock)
+{
+	changes_attach_delete(&ctx->changes, TABLE_EVENTS, *key);
+	if (due_at(lock) > 0 && lock_is_head(lock))
+		due_put(ctx, lock, due_at(lock));
+}
+
 enum err_code due_tell(struct context *ctx, const struct due *d, bool *told, struct err *err)
 {
+	struct item   key = row_key_two(ctx->arena, d->pk, d->sk);
 	struct looked lock;
-	struct row    key;
-	int64_t       until_s;
 
 	*told = false;
 	if (ctx_look(ctx, d->subject, d->lock, &lock, err) != ERR_NONE)
 		return err->code;
-	until_s = lock.found ? row_i64(&lock.item, "ttl", 0) : 0;
-	row_init(&key, ctx->arena);
-	row_set_text(&key, "PK", d->pk);
-	row_set_text(&key, "SK", d->sk);
-	if (d->until_s > ctx->now_s)
+	if (d->due_s > ctx->now_s)
 		return ERR_NONE;
 	if (!lock.found || !lock_holds(&lock.item, ctx->now_us) || is_anew(&lock.item, d->until_s))
-		return due_end(ctx, &key.item, told, err);
-	changes_attach_delete(&ctx->changes, TABLE_EVENTS, row_item(&key));
-	if (until_s > 0)
-		due_put(ctx, &lock.item, until_s);
+		return due_end(ctx, &key, told, err);
+	*told = row_i64(&lock.item, LOCK_ANNOUNCE, 0) == d->due_s;
+	if (*told)
+		return lock_announce(ctx, &lock.item, err);
+	due_follow(ctx, &key, &lock.item);
 	return ERR_NONE;
 }

@@ -1,8 +1,10 @@
 /* Lock events: what is told of locks, and the rows that say which lock will expire when. Rows of the table gatehouse-events:
  *
  *   DUE#7   001794789304#<hash>   subject, lock (its sort key), kind, until, group    a lock that holds until then
+ *   DUE#7   001794788434#<hash>   the same, announce_at, cause, policy_version        one whose lock.set is published then, at the latest
  *
- * The hash is that of the lock's key; the number of the partition follows from the subject.
+ * The hash is that of the lock's key; the number of the partition follows from the subject. A lock has one due row at most: for what is to be
+ * published of it next.
  *
  * What always holds
  * (1) Whoever changes or removes the row of a lock calls lock_changed in the same commit. So a due row is there exactly as long as its
@@ -15,6 +17,10 @@
  *     of that end when it comes to it, after the lock was set anew. `until` says which end it is. None is lost.
  * (4) A lock over several ids (lock_group.h) is told of once: what its head becomes. Its due row is the head's. The others' changes are not told,
  *     so callers may report those of every row.
+ * (5) A lock that an attempt sets when it begins (reservation.h) holds at once, and its lock.set waits: its row has announce_at, the second
+ *     in which the attempt lapses, or in which the lock ends, if that is earlier. Of a group, all rows have it. The attempt's failure publishes it, or else the worker at
+ *     that second. Whoever publishes it removes announce_at in the same commit. If the lock ends before that, however it ends, nothing is
+ *     published of it. So lock.cleared and lock.expired never come without their lock.set.
  *
  * Only locks that are heeded are told of: those of rules in shadow mode are not. */
 #ifndef SERVICE_LOCK_EVENT_H
@@ -32,6 +38,9 @@ enum {
 	DUE_SK_CHARS = 12 + 1 + 24, /* of a due row's sort key: second, #, hash */
 };
 
+/* Of a lock whose lock.set waits (5): the second in which it is published, at the latest. */
+#define LOCK_ANNOUNCE "announce_at"
+
 /* Why a lock ended before its time. */
 #define LOCK_CLEARED_BY_PERSON  "person"  /* DELETE, PUT, or a bulk unlock */
 #define LOCK_CLEARED_BY_RESET   "reset"   /* of the subject */
@@ -42,11 +51,17 @@ enum {
  * no lock is left. */
 void lock_changed(struct context *ctx, const struct item *old, const struct item *next, const char *why);
 
+/* The lock.set of this lock waits no longer: publishes it, once for its group. (5) */
+enum err_code lock_announce(struct context *ctx, const struct item *row, struct err *err);
+
 /* How many rows of a commit it takes to tell that this lock was cleared, at most. 0 if it is no lock that is told of. */
 uint32_t lock_changed_rows(const struct context *ctx, const struct item *row);
 
 /* How many rows it takes to tell that so many locks of so many subjects were set, beside what every commit has room for. */
 uint32_t lock_set_rows(const struct services *s, uint32_t locks, uint32_t subjects);
+
+/* How many more it takes to publish later that they were set (5): each due row is moved. */
+uint32_t lock_announce_rows(const struct services *s, uint32_t locks);
 
 /* A lock that is not there is to be set: tells that it expired, if nobody has. (3) */
 enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk, struct err *err);
@@ -57,7 +72,9 @@ struct due {
 	uint32_t     shard;
 	struct bytes pk, sk;        /* of the due row */
 	struct bytes subject, lock; /* the key of the lock */
-	int64_t      until_s;
+	int64_t      due_s;         /* the time of the due row */
+	int64_t      until_s;       /* when the lock ends; 0: never */
+	uint32_t     rows; /* of locks that it takes to tell of it: those of a group whose lock.set waits */
 };
 
 struct due_page {

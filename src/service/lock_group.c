@@ -21,6 +21,19 @@ bool lock_is_head(const struct item *row)
 	return group.count == 0 || bytes_equal(value_text(&group.items[0]), row_text(row, "PK"));
 }
 
+/* The first id of the group whose row is still of it: whichever row it was found by, the same one is told of. */
+struct item lock_group_told(struct arena *a, const struct lock_group *g)
+{
+	struct value_list ids = lock_group_of(&g->rows[0].item);
+
+	for (uint32_t i = 0; i < ids.count; i++)
+		for (uint32_t j = 0; j < g->count; j++)
+			if (bytes_equal(value_text(&ids.items[i]), g->ids[j]))
+				return i == 0 ? g->rows[j].item
+				              : item_without(a, &g->rows[j].item, BYTES(GROUP));
+	return g->rows[0].item;
+}
+
 void lock_group_name(struct row *row, const struct lock_group *g)
 {
 	struct value_list list = {arena_array(row->arena, g->count, sizeof(struct value)), g->count};

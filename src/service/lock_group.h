@@ -2,7 +2,7 @@
  * under `group`. The first of them is the head: the user's id, if it is known, else the first id of the call.
  *
  * What always holds
- * (1) The rows of a group have the same kind, end, cause and group, and are written in one commit. They expire together.
+ * (1) The rows of a group have the same kind, end, cause, announce_at and group, and are written in one commit. They expire together.
  * (2) What is told of a lock is told once, of its head (lock_event.h): lock.set, lock.cleared, lock.expired.
  * (3) Whoever removes one row of a group removes them all, in one commit, with the counts of locks that grow. So does an erasure.
  * (4) Whoever sets a lock on an id that is in a group sets it on the group: a person's lock as well as a rule's.
@@ -42,5 +42,8 @@ struct value_list lock_group_of(const struct item *row);
 
 /* Is it told of (2)? */
 bool lock_is_head(const struct item *row);
+
+/* Of a group that was found: the row that is told of. If it is not the head's (5), it does not name the group. */
+struct item lock_group_told(struct arena *a, const struct lock_group *g);
 
 #endif

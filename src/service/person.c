@@ -19,7 +19,10 @@ static void token_read(struct context *ctx, struct attempt *q)
 /* Would the locks of that many ids fit, with a look at each of the rest? */
 static bool locks_fit(const struct context *ctx, const struct attempt *q, uint32_t ids)
 {
-	return rule_lock_rows(q->rule, ids) + lock_set_rows(ctx->services, rule_lock_count(q->rule, 1), 1) +
+	uint32_t locks = rule_lock_count(q->rule, 1);
+	uint32_t later = q->reservation.len > 0 ? lock_announce_rows(ctx->services, locks) : 0;
+
+	return rule_lock_rows(q->rule, ids) + lock_set_rows(ctx->services, locks, 1) + later +
 	               (q->subject_count - ids) <=
 	       LOCK_ROWS_MAX;
 }

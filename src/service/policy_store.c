@@ -435,6 +435,23 @@ static void load_stored(struct policy_store *s, const struct document_kind *kind
 		load_failed(s, kind, again(kind, a, stored->version), &err);
 }
 
+enum err_code policy_store_version(struct context *ctx, const struct document_kind *kind, int64_t version,
+                                   struct document **out, struct err *err)
+{
+	struct policy_version stored;
+	enum err_code         rc = policy_rows_find(ctx, kind->name, version, &stored, err);
+
+	*out = NULL;
+	if (rc == ERR_NONE && (version == 0 || (stored.found && stored.origin == DOCUMENT_SHIPPED)))
+		rc = policy_store_shipped(ctx->services->policies, kind, out, err);
+	else if (rc == ERR_NONE && stored.found &&
+	         (*out = stored_parse(kind, &stored, ctx->arena, err)) == NULL)
+		rc = err->code;
+	if (rc == ERR_NONE && *out != NULL)
+		(*out)->version = version;
+	return rc;
+}
+
 /* After a DELETE what ships is in force, with this program, under the version that the DELETE made. */
 static enum err_code load_shipped(struct policy_store *s, const struct document_kind *kind,
                                   const struct policy_version *stored, struct err *err)

@@ -59,6 +59,10 @@ const struct document_kind *policy_store_kind(const struct policy_store *s, stru
 enum err_code policy_store_shipped(const struct policy_store *s, const struct document_kind *kind,
                                    struct document **out, struct err *err);
 
+/* A version that was in force, as a new document. *out NULL: it is not kept any more. */
+enum err_code policy_store_version(struct context *ctx, const struct document_kind *kind, int64_t version,
+                                   struct document **out, struct err *err);
+
 /* ---- changing ---- */
 
 struct policy_change {

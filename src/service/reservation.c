@@ -3,6 +3,7 @@
 
 #include "json/base64.h"
 #include "service/attempt_event.h"
+#include "service/lock.h"
 #include "service/lock_event.h"
 #include "service/row.h"
 
@@ -81,6 +82,76 @@ static enum err_code changes_note(struct context *ctx, struct row *row, struct e
 	return ERR_NONE;
 }
 
+/* ---- resets of its credential ---- */
+
+struct bytes key_reset(struct arena *a, const struct rule_ref *type)
+{
+	return key_name(a, type->journey, BYTES(KEY_RESET), type->name, (struct bytes){NULL, 0});
+}
+
+/* Those ids of a person that a reset, whatever name it came by, has one of: the named ones and their users. */
+static uint32_t reset_ids(const struct attempt *q)
+{
+	uint32_t found = q->account == NULL ? 0 : q->account->main_count;
+
+	return found > q->main_count ? found : q->main_count; /* locks may be of fewer */
+}
+
+static enum err_code resets_look(struct context *ctx, const struct attempt *q, struct looked *rows,
+                                 struct err *err)
+{
+	struct bytes sk = key_reset(ctx->arena, &(struct rule_ref){q->rule->journey, q->rule->type});
+
+	for (uint32_t i = 0; i < reset_ids(q); i++) {
+		looked_init(&rows[i], q->subjects[i], sk);
+		if (i > 0)
+			rows[i - 1].next = &rows[i];
+	}
+	return ctx_look_all(ctx, rows, err);
+}
+
+/* When each was last reset, by its id: which ids are the person's may change until it is finished. */
+static enum err_code resets_note(struct context *ctx, const struct attempt *q, struct row *row,
+                                 struct err *err)
+{
+	struct looked rows[PERSON_IDS_MAX];
+	struct row    times;
+	bool          any = false;
+
+	if (resets_look(ctx, q, rows, err) != ERR_NONE)
+		return err->code;
+	row_init(&times, ctx->arena);
+	for (uint32_t i = 0; i < reset_ids(q); i++) {
+		struct value at = value_i64(rows[i].found ? row_i64(&rows[i].item, ROW_RESET_US, 0) : 0);
+
+		any = any || rows[i].found;
+		if (rows[i].found)
+			times.item = item_with(ctx->arena, &times.item, rows[i].pk, &at);
+	}
+	if (any)
+		row_set(row, "resets", (struct value){.type = VALUE_M, .map = times.item});
+	return ERR_NONE;
+}
+
+/* (6) A row that was there when it began and has expired since says nothing. */
+static enum err_code reset_since(struct context *ctx, const struct reservation *r, bool *yes, struct err *err)
+{
+	const struct value *noted = item_get(&r->row, BYTES("resets"));
+	struct looked       rows[PERSON_IDS_MAX];
+
+	*yes = false;
+	if (resets_look(ctx, &r->q, rows, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < reset_ids(&r->q); i++) {
+		const struct value *was =
+		        noted == NULL || noted->type != VALUE_M ? NULL : item_get(&noted->map, rows[i].pk);
+
+		*yes = *yes || (rows[i].found && row_i64(&rows[i].item, ROW_RESET_US, 0) !=
+		                                         (was == NULL ? 0 : value_to_i64(was, 0)));
+	}
+	return ERR_NONE;
+}
+
 /* ---- beginning ---- */
 
 /* Who a subject is that came as an address: of the address itself only the hash is kept. */
@@ -130,11 +201,17 @@ static void request_note(const struct attempt *q, struct arena *a, struct row *r
 	row_set_i64(row, "policy_version", q->rules->base.version);
 }
 
-static enum err_code reservation_put(struct context *ctx, const struct attempt *q,
-                                     const struct begin_result *out, struct err *err)
+/* `whole`: with all ids of the person. The row has those that were named: the rest is found again. */
+static enum err_code reservation_put(struct context *ctx, const struct attempt *named,
+                                     const struct attempt *whole, const struct begin_result *out,
+                                     struct err *err)
 {
-	struct row row;
+	struct attempt *q = arena_alloc(ctx->arena, sizeof(*q));
+	struct row      row;
 
+	*q = *whole;
+	memcpy(q->subjects, named->subjects, sizeof(q->subjects));
+	q->subject_count = named->subject_count;
 	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", key_reservation(ctx->arena, q->reservation));
 	row_set_text(&row, "SK", BYTES(KEY_RESERVATION));
@@ -151,7 +228,7 @@ static enum err_code reservation_put(struct context *ctx, const struct attempt *
 	users_note(out->attempt.account, q->subject_count, ctx->arena, &row);
 	if (out->attempt.lane.open)
 		row_set(&row, "lane", (struct value){.type = VALUE_M, .map = out->attempt.lane.row});
-	if (changes_note(ctx, &row, err) != ERR_NONE)
+	if (resets_note(ctx, whole, &row, err) != ERR_NONE || changes_note(ctx, &row, err) != ERR_NONE)
 		return err->code;
 	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
@@ -160,20 +237,18 @@ static enum err_code reservation_put(struct context *ctx, const struct attempt *
 enum err_code attempt_begin(struct context *ctx, const struct attempt *q, struct bytes name,
                             struct begin_result *out, struct err *err)
 {
-	struct attempt *begun = arena_alloc(ctx->arena, sizeof(*begun));
+	struct attempt *begun = arena_alloc(ctx->arena, sizeof(*begun)), named;
 
 	*out = (struct begin_result){.lapses_us = ctx->now_us + q->rule->lapse_s * 1000000};
-	if (attempt_whole(ctx, q, begun, err) != ERR_NONE)
+	named = *q;
+	named.reservation = name;
+	if (attempt_whole(ctx, &named, begun, err) != ERR_NONE ||
+	    attempt_record(ctx, begun, OUTCOME_FAILURE, &out->attempt, err) != ERR_NONE)
 		return err->code;
-	begun->reservation = name;
-	if (attempt_record(ctx, begun, OUTCOME_FAILURE, &out->attempt, err) != ERR_NONE)
-		return err->code;
-	memcpy(begun->subjects, q->subjects, sizeof(begun->subjects)); /* the rest is found again */
-	begun->subject_count = q->subject_count;
 	out->reserved = out->attempt.counted || out->attempt.verdict.kind == VERDICT_ALLOW;
 	if (!out->reserved) /* (1) */
 		return ERR_NONE;
-	if (reservation_put(ctx, begun, out, err) != ERR_NONE)
+	if (reservation_put(ctx, q, begun, out, err) != ERR_NONE)
 		return err->code;
 	out->locked = out->attempt.locked_now;
 	out->attempt.first_time = out->attempt.device_revoked = false; /* told when it is finished */
@@ -183,13 +258,12 @@ enum err_code attempt_begin(struct context *ctx, const struct attempt *q, struct
 
 /* ---- finding ---- */
 
-static void request_read(const struct item *row, const struct rules *rules, struct attempt *q)
+static void request_read(const struct item *row, struct attempt *q)
 {
 	const struct value *v = item_get(row, BYTES("subjects"));
 
 	for (uint32_t i = 0; v != NULL && v->type == VALUE_L && i < v->list.count && i < SUBJECTS_MAX; i++)
 		q->subjects[q->subject_count++] = value_text(&v->list.items[i]);
-	q->rules = rules;
 	q->method_id = row_text(row, "method_id");
 	q->method_type = row_text(row, "mfa_method_type");
 	q->notification_type = row_text(row, "notification_type");
@@ -201,212 +275,40 @@ static void request_read(const struct item *row, const struct rules *rules, stru
 	q->source_allowed = row_i64(row, "source_allowed", 0) != 0;
 	q->token_sent = row_i64(row, "token_sent", 0) != 0;
 	q->remembers = row_i64(row, "remembers", 0) != 0;
-	q->rule = rules_find(rules, row_text(row, "journey"), row_text(row, "type"), q->method_type);
+}
+
+bool reservation_under(struct reservation *r, const struct rules *rules, struct arena *a)
+{
+	const struct value *lane = item_get(&r->row, BYTES("lane"));
+
+	r->q.rules = rules;
+	r->q.rule =
+	        rules_find(rules, row_text(&r->row, "journey"), row_text(&r->row, "type"), r->q.method_type);
+	if (r->q.rule != NULL && lane != NULL && lane->type == VALUE_M)
+		r->lane = device_lane_was(a, &lane->map, r->q.rule);
+	return r->q.rule != NULL;
 }
 
 enum err_code reservation_find(struct context *ctx, struct bytes name, const struct rules *rules,
                                struct reservation *out, struct err *err)
 {
-	const struct value *lane;
-	struct looked       row;
+	struct looked row;
 
 	*out = (struct reservation){.name = name};
 	if (ctx_look(ctx, key_reservation(ctx->arena, name), BYTES(KEY_RESERVATION), &row, err) != ERR_NONE)
 		return err->code;
 	if (row.found) {
 		out->row = row.item;
-		request_read(&out->row, rules, &out->q);
+		out->version = row_i64(&out->row, "policy_version", 0);
+		request_read(&out->row, &out->q);
 		users_read(&out->row, ctx->arena, &out->q);
 	}
 	if (!row.found || out->q.subject_count == 0)
 		return err_field(err, ERR_NOT_FOUND, "attempt",
 		                 "attempt: unknown id, or it lapsed more than an hour ago");
-	if (out->q.rule == NULL)
-		return err_field(err, ERR_INVALID, "attempt",
-		                 "attempt: its journey and type are no longer in the policies");
 	out->in_shadow = row_i64(&out->row, "in_shadow", 0) != 0;
-	lane = item_get(&out->row, BYTES("lane"));
-	if (lane != NULL && lane->type == VALUE_M)
-		out->lane = device_lane_was(ctx->arena, &lane->map, out->q.rule);
+	(void)reservation_under(out, rules, ctx->arena);
 	return ERR_NONE;
-}
-
-/* ---- taking back ---- */
-
-struct undoing {
-	struct context     *ctx;
-	struct reservation *r;
-	bool                clears_own;
-	struct err         *err;
-};
-
-/* One less, or none. What a lock of one method moved aside is lowered if the count itself is 0. */
-static void count_lower(struct undoing *u, const struct item *old)
-{
-	struct arena *a = u->ctx->arena;
-	int64_t       count = row_i64(old, "count", 0), aside = row_i64(old, ROW_LOCKED_COUNT, 0);
-	struct row    row;
-
-	if (count + aside <= 1) {
-		ctx_delete(u->ctx, TABLE_AUTH_STATE,
-		           row_key_two(a, row_text(old, "PK"), row_text(old, "SK")));
-		return;
-	}
-	row_from(&row, a, old);
-	row_set_i64(&row, count > 0 ? "count" : ROW_LOCKED_COUNT, (count > 0 ? count : aside) - 1);
-	row_set_i64(&row, "last_updated", u->ctx->now_s);
-	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row));
-}
-
-/* Does the success that follows clear it anyway? Then it is not put back, but told. */
-static bool is_own_count(const struct undoing *u, struct bytes pk, struct bytes sk)
-{
-	const struct attempt *q = &u->r->q;
-	struct key_parts      key = key_split(sk);
-	bool                  own = false;
-
-	for (uint32_t i = 0; i < q->subject_count; i++)
-		own = own || bytes_equal(q->subjects[i], pk);
-	return own && u->clears_own && bytes_equal(key.journey, q->rule->journey) &&
-	       bytes_equal(key.classifier, q->rule->type) &&
-	       (bytes_equal(key.type, q->rule->classifier_type) || bytes_is(key.type, KEY_SOURCE_COUNT));
-}
-
-/* ---- counts that a lock removed: attempts in them that were right are noted, for when the counts are put back ---- */
-
-static struct bytes right_key(const struct undoing *u, struct bytes pk, struct bytes sk)
-{
-	return arena_printf(u->ctx->arena, KEY_RIGHT_SINCE "#%.*s#%.*s", BYTES_ARG(pk), BYTES_ARG(sk));
-}
-
-static enum err_code right_look(const struct undoing *u, const struct item *count, struct looked *out)
-{
-	return ctx_look(u->ctx, key_reservation(u->ctx->arena, row_text(count, ROW_BEGUN_SINCE)),
-	                right_key(u, row_text(count, "PK"), row_text(count, "SK")), out, u->err);
-}
-
-static enum err_code right_note(struct undoing *u, const struct item *note)
-{
-	struct arena *a = u->ctx->arena;
-	struct looked old;
-	struct row    row;
-
-	if (right_look(u, note, &old) != ERR_NONE)
-		return u->err->code;
-	row_init(&row, a);
-	row_set_text(&row, "PK", old.pk);
-	row_set_text(&row, "SK", old.sk);
-	row_set_i64(&row, "count", (old.found ? row_i64(&old.item, "count", 0) : 0) + 1);
-	row_set_i64(&row, "ttl", u->ctx->now_s + LAPSE_MAX_S);
-	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row));
-	return ERR_NONE;
-}
-
-/* A count as it was, without those in it that were right since. False: none is left. */
-static enum err_code right_subtract(const struct undoing *u, struct item *count, bool *left)
-{
-	struct looked right = {.found = false};
-	struct row    row;
-	int64_t       n = row_i64(count, "count", 0);
-
-	if (row_text(count, ROW_BEGUN_SINCE).len > 0 && right_look(u, count, &right) != ERR_NONE)
-		return u->err->code;
-	*left = true;
-	if (!right.found)
-		return ERR_NONE;
-	n -= row_i64(&right.item, "count", 0);
-	*left = n > 0 || row_i64(count, ROW_LOCKED_COUNT, 0) > 0;
-	row_from(&row, u->ctx->arena, count);
-	row_set_i64(&row, "count", n > 0 ? n : 0);
-	*count = row_item(&row);
-	return ERR_NONE;
-}
-
-/* (3) As it was, if it is as begin left it. */
-static enum err_code row_restore(struct undoing *u, const struct item *note, const struct looked *now)
-{
-	struct arena       *a = u->ctx->arena;
-	const struct value *before = item_get(note, BYTES("before")), *after = item_get(note, BYTES("after"));
-	struct bytes        pk = row_text(note, "PK"), sk = row_text(note, "SK");
-	struct item         old;
-	bool                left = false;
-
-	if (now->found != (after != NULL) || (now->found && !item_equal(&now->item, &after->map)))
-		return ERR_NONE;
-	if (before != NULL && row_expired(&before->map, "ttl", u->ctx->now_us))
-		before = NULL;
-	if (before != NULL) {
-		old = before->map;
-		if (right_subtract(u, &old, &left) != ERR_NONE)
-			return u->err->code;
-	}
-	if (is_own_count(u, pk, sk)) {
-		if (before != NULL && !now->found)
-			u->r->removed[u->r->removed_count++] =
-			        (struct cleared){pk, sk, row_i64(&before->map, "count", 0)};
-	} else if (left) {
-		lock_changed(u->ctx, now->found ? &now->item : NULL, &old, LOCK_CLEARED_BY_SUCCESS);
-		ctx_put(u->ctx, TABLE_AUTH_STATE, old);
-	} else if (now->found) {
-		lock_changed(u->ctx, &now->item, NULL, LOCK_CLEARED_BY_SUCCESS);
-		ctx_delete(u->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk));
-	}
-	return ERR_NONE;
-}
-
-static enum err_code change_undo(struct undoing *u, const struct item *note)
-{
-	struct bytes  since = row_text(note, ROW_BEGUN_SINCE);
-	struct looked now;
-
-	if (ctx_look(u->ctx, row_text(note, "PK"), row_text(note, "SK"), &now, u->err) != ERR_NONE)
-		return u->err->code;
-	if (since.len == 0)
-		return row_restore(u, note, &now);
-	if (now.found && bytes_equal(row_text(&now.item, ROW_BEGUN_SINCE), since))
-		count_lower(u, &now.item);
-	else if (!now.found && !is_own_count(u, row_text(note, "PK"), row_text(note, "SK")))
-		return right_note(u, note);
-	return ERR_NONE;
-}
-
-enum err_code reservation_take_back(struct context *ctx, struct reservation *r, bool clears_own,
-                                    struct err *err)
-{
-	struct undoing      u = {ctx, r, clears_own, err};
-	const struct value *notes = item_get(&r->row, BYTES("changes"));
-	uint32_t            count = notes != NULL && notes->type == VALUE_L ? notes->list.count : 0;
-
-	r->removed = arena_array(ctx->arena, count + 1, sizeof(*r->removed));
-	r->removed_count = 0;
-	for (uint32_t i = 0; i < count; i++)
-		if (notes->list.items[i].type == VALUE_M &&
-		    change_undo(&u, &notes->list.items[i].map) != ERR_NONE)
-			return err->code;
-	return r->lane.open ? device_lane_take_back(ctx, &r->q, err) : ERR_NONE;
-}
-
-/* The note of a count that is still the one it was counted in, or as a lock that it set left it. */
-static bool is_note_of(const struct item *note, const struct count_row *row)
-{
-	struct bytes        since = row_text(note, ROW_BEGUN_SINCE);
-	const struct value *after = item_get(note, BYTES("after"));
-
-	if (!bytes_equal(row_text(note, "PK"), row->pk) || !bytes_equal(row_text(note, "SK"), row->sk))
-		return false;
-	if (since.len > 0)
-		return bytes_equal(row_text(&row->item, ROW_BEGUN_SINCE), since);
-	return after != NULL && after->type == VALUE_M && item_equal(&after->map, &row->item);
-}
-
-bool reservation_counts(const struct reservation *r, const struct count_row *row)
-{
-	const struct value *notes = item_get(&r->row, BYTES("changes"));
-
-	for (uint32_t i = 0; notes != NULL && notes->type == VALUE_L && i < notes->list.count; i++)
-		if (notes->list.items[i].type == VALUE_M && is_note_of(&notes->list.items[i].map, row))
-			return true;
-	return false;
 }
 
 /* ---- finishing ---- */
@@ -420,6 +322,36 @@ static void state_put(struct context *ctx, const struct reservation *r, const ch
 	row_remove(&row, "changes");
 	row_remove(&row, "lane");
 	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
+}
+
+/* With another row of its group. */
+static bool is_announced(const struct context *ctx, const struct item *row)
+{
+	return changes_find(&ctx->changes, TABLE_AUTH_STATE, row_text(row, "PK"), row_text(row, "SK")) !=
+	       NULL;
+}
+
+/* Locks that it set, and that nobody changed since, were set for a reason after all. Of a source's lock that is known when all have lapsed
+ * that were begun in its count. */
+static enum err_code locks_announce(struct context *ctx, const struct reservation *r, struct err *err)
+{
+	const struct value *notes = item_get(&r->row, BYTES("changes"));
+	struct looked       now;
+
+	for (uint32_t i = 0; notes != NULL && notes->type == VALUE_L && i < notes->list.count; i++) {
+		const struct value *after = item_get(&notes->list.items[i].map, BYTES("after"));
+
+		if (after == NULL || item_get(&after->map, BYTES(LOCK_ANNOUNCE)) == NULL ||
+		    is_announced(ctx, &after->map))
+			continue;
+		if (ctx_look(ctx, row_text(&after->map, "PK"), row_text(&after->map, "SK"), &now, err) !=
+		    ERR_NONE)
+			return err->code;
+		if (item_get(&after->map, BYTES(LOCK_TOOK_SINCE)) == NULL && now.found &&
+		    item_equal(&now.item, &after->map) && lock_announce(ctx, &now.item, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
 }
 
 /* (2) It was counted when it began; what is told is how things stand now. */
@@ -441,6 +373,8 @@ static enum err_code finish_failure(struct context *ctx, struct reservation *r, 
 	                               .known_device = r->lane.open,
 	                               .device_revoked = spent};
 	assessment_show(&now, r->q.rule, &out->nearest);
+	if (locks_announce(ctx, r, err) != ERR_NONE)
+		return err->code;
 	state_put(ctx, r, "failure");
 	if (!out->counted)
 		return ERR_NONE;
@@ -448,9 +382,23 @@ static enum err_code finish_failure(struct context *ctx, struct reservation *r, 
 	return attempt_new_source(ctx, &r->q, OUTCOME_FAILURE, err);
 }
 
+static void end_late(const struct reservation *r, const char *reason, struct attempt_result *out)
+{
+	out->verdict = (struct verdict){.kind = VERDICT_LAPSED, .reason = reason};
+	out->counted = row_i64(&r->row, "counted", 0) != 0;
+}
+
 static enum err_code finish_success(struct context *ctx, struct reservation *r, struct attempt_result *out,
                                     struct err *err)
 {
+	bool reset;
+
+	if (reset_since(ctx, r, &reset, err) != ERR_NONE)
+		return err->code;
+	if (reset) {
+		end_late(r, "reset", out);
+		return ERR_NONE;
+	}
 	r->q.finishing = r;
 	if (attempt_record(ctx, &r->q, OUTCOME_SUCCESS, out, err) != ERR_NONE)
 		return err->code;
@@ -470,8 +418,7 @@ enum err_code attempt_finish(struct context *ctx, struct reservation *r, enum ou
 		return err_field(err, ERR_FINISHED, "attempt", "attempt: already finished, as a %.*s",
 		                 BYTES_ARG(state)); /* (5) */
 	if (ctx->now_us >= row_i64(&r->row, "lapses_us", 0)) {
-		out->verdict = (struct verdict){.kind = VERDICT_LAPSED, .reason = "lapsed"};
-		out->counted = row_i64(&r->row, "counted", 0) != 0;
+		end_late(r, "lapsed", out);
 		return ERR_NONE;
 	}
 	whole = r->q;

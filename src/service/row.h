@@ -25,6 +25,7 @@
  *   ACCOUNT_INTERVENTION#STATE#BLOCKED                     and SUSPENDED, REPROVE_IDENTITY, RESET_PASSWORD
  *   ACCOUNT_INTERVENTION#APPLIED#LATEST                    when the last intervention was applied
  *   ACCOUNT_INTERVENTION#RESET#PASSWORD                    when the password was last reset; and IDENTITY: proved again
+ *   SIGN_IN#RESET#PASSWORD_ENTRY                           its credential was reset lately: ends what was begun before (reservation.h)
  *   EMAIL_FRAUD#STATE#BLOCKED                              and PENDING, ALLOWED
  *   SOURCE#SEEN#RECENT                                     where a subject's attempts came from (attempt_event.h)
  *

@@ -213,7 +213,14 @@ static void tally_attach(struct rules *rules)
 		rule->tally = i > 0 && same_type(rule, rule - 1)
 		                      ? rule[-1].tally
 		                      : arena_zalloc(&rules->base.arena, sizeof(*rule->tally));
+		rule->tally->at_risk |= rule->challenge_from > 0 || rule->blocked_from > 0;
 	}
+}
+
+void rule_tally_risk(const struct rule *rule, const struct verdict *v)
+{
+	if (v->kind != VERDICT_ALLOW && strcmp(v->reason, VERDICT_REASON_RISK) == 0)
+		metric_add(&rule->tally->risks[v->kind], 1);
 }
 
 static void add(struct metric_counter *to, const struct metric_counter *from)
@@ -227,6 +234,7 @@ static void add_all(struct rule_tally *to, const struct rule_tally *from)
 		for (int q = 0; q < RULE_QUESTION_COUNT; q++)
 			add(&to->verdicts[q][v], &from->verdicts[q][v]);
 		add(&to->shadows[v], &from->shadows[v]);
+		add(&to->risks[v], &from->risks[v]);
 	}
 	for (int o = 0; o <= OUTCOME_COUNT; o++) {
 		add(&to->attempts[o][false], &from->attempts[o][false]);

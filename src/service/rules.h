@@ -21,6 +21,7 @@ enum {
 	RULE_LIST_MAX = 32, /* locks that a rule sets, counts that success clears, … */
 	LOCK_KIND_MAX = 32,
 	JOURNEY_MAX = 200,
+	RISK_MAX = 100, /* a caller's score */
 	RESET_MAX = 50,
 	SOURCE_RANGES_MAX = 256, /* in each list */
 	KNOWN_DEVICES_MAX = 50,  /* of a subject */
@@ -116,9 +117,11 @@ struct rule {
 	struct bytes            name;        /* "SIGN_IN/PASSWORD_ENTRY" */
 	bool                    streak;      /* its failures are consecutive ones (streak.h) */
 	bool                    ends_streak; /* its success ends all of them */
-	bool                    shadow;
-	bool                    fails_closed; /* without tables, a subject that is not known is refused */
-	struct rule_tally      *tally;        /* for metrics; shared by the rules of a type */
+	int64_t            challenge_from;   /* a risk from which on a challenge is to be passed; 0: none */
+	int64_t            blocked_from;     /* … from which on nothing is; 0: none */
+	bool               shadow;
+	bool               fails_closed; /* without tables, a subject that is not known is refused */
+	struct rule_tally *tally;        /* for metrics; shared by the rules of a type */
 };
 
 struct journey {
@@ -255,6 +258,8 @@ struct rule_tally {
 	struct metric_counter attempts[OUTCOME_COUNT + 1][2]; /* the second: refused */
 	struct metric_counter locks_set;                      /* by attempts */
 	struct metric_counter sources_locked;                 /* by attempts, too: locks of a source */
+	bool                  at_risk;                        /* a rule of the type looks at risk */
+	struct metric_counter risks[VERDICT_COUNT];           /* of the verdicts, those because of risk */
 };
 
 /* What became of an attempt. */
@@ -267,6 +272,9 @@ void rule_tally_note(const struct rule *rule, const struct tally_note *note);
 
 /* Each attempt once: at its end, or when it is refused before that. A challenge is not a refusal. */
 void rule_tally_attempt(const struct rule *rule, enum outcome outcome, enum verdict_kind verdict);
+
+/* A verdict that was answered: counted if it is because of risk. */
+void rule_tally_risk(const struct rule *rule, const struct verdict *v);
 
 /* document_kind's inherit: a new version of the policies goes on counting where the last one was. What is added to the old
  * one in this moment is lost. */

@@ -269,6 +269,49 @@ static void rule_read_ends(struct reader *r, struct rule *rule, struct fields *f
 		rule->clears = refs_one(r, rule->journey, rule->type);
 }
 
+/* ---- risk ---- */
+
+enum { RISK_STEPS = 2 }; /* a verdict each */
+
+static void risk_step_read(struct rule *rule, const struct fields *parent, struct bytes place,
+                           const struct json *member)
+{
+	static const char *const verdicts[] = {"challenge", "blocked", NULL};
+	int64_t                 *from;
+	struct fields            f;
+
+	fields_enter(&f, parent, place, member);
+	from = fields_choice(&f, "verdict", verdicts, 0) == 1 ? &rule->blocked_from : &rule->challenge_from;
+	if (*from > 0)
+		fields_fail(&f, "verdict", ERR_INVALID, "given twice; each verdict may have one `from`");
+	*from = fields_i64(&f, "from", 1, RISK_MAX);
+	fields_end(&f);
+}
+
+/* `at_risk`: one step, or a list of them. */
+static void risk_read(struct reader *r, struct rule *rule, struct fields *f)
+{
+	const struct json *member = fields_get(f, "at_risk");
+	uint32_t           at = 0;
+
+	if (member == NULL)
+		return;
+	if (member->type != JSON_ARRAY) {
+		fields_object(f, "at_risk", 2);
+		risk_step_read(rule, f, BYTES("at_risk"), member);
+		return;
+	}
+	if (member->count < 1 || member->count > RISK_STEPS)
+		fields_fail(f, "at_risk", ERR_INVALID, "must have 1 or %d entries, one for each verdict",
+		            RISK_STEPS);
+	for (const struct json *m = fields_first(f, member); m != NULL; m = fields_next(f, m))
+		risk_step_read(rule, f, arena_printf(r->arena, "at_risk[%u]", at++), m);
+	if (rule->blocked_from > 0 && rule->blocked_from <= rule->challenge_from)
+		fields_fail(f, "at_risk", ERR_INVALID,
+		            "`from` of `blocked` must be above that of `challenge`, which would never be "
+		            "answered");
+}
+
 /* "MFA_CODE_ENTRY", or "MFA_CODE_ENTRY/AUTH_APP" for one method type. */
 static void rule_name_read(struct reader *r, struct rule *rule, struct fields *f, struct bytes name)
 {
@@ -329,6 +372,7 @@ static void rule_read(struct reader *r, const struct fields *parent, struct byte
 	rule->renewed = fields_bool_or(&f, "renewed", false);
 	rule->shadow = fields_bool_or(&f, "shadow", false);
 	rule->fails_closed = fields_choice(&f, "on_failure", failure_names, r->rules->fails_closed) == 1;
+	risk_read(r, rule, &f);
 	rule->notifications = names_read(r, &f, "notification_types", &rule->notification_count);
 	rule_read_ends(r, rule, &f);
 	fields_end(&f);

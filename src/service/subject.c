@@ -6,6 +6,7 @@
 #include "service/lock.h"
 #include "service/lock_event.h"
 #include "service/lock_group.h"
+#include "service/reservation.h"
 
 static bool ends_with(struct bytes text, const char *end)
 {
@@ -335,6 +336,48 @@ static enum err_code devices_forget(struct resetting *r)
 	return ERR_NONE;
 }
 
+/* ---- attempts that were begun before cannot be finished as successes any more (reservation.h, 6) ---- */
+
+/* Whoever comes by another name of a user looks at the user's id too. */
+static bool is_noted(const struct resetting *r, uint32_t i)
+{
+	return r->who->owners[i].len == 0 || bytes_equal(r->who->owners[i], r->who->ids[i]);
+}
+
+static void note_put(struct context *ctx, struct bytes id, const struct rule_refs *types)
+{
+	struct row row;
+
+	for (uint32_t i = 0; i < types->count; i++) {
+		row_init(&row, ctx->arena);
+		row_set_text(&row, "PK", id);
+		row_set_text(&row, "SK", key_reset(ctx->arena, &types->list[i]));
+		row_set_i64(&row, ROW_RESET_US, ctx->now_us);
+		row_set_i64(&row, "last_updated", ctx->now_s);
+		row_set_i64(&row, "ttl", ctx->now_s + RESET_NOTE_S);
+		ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
+	}
+}
+
+static enum err_code reset_note(struct resetting *r)
+{
+	const struct rule_refs *types = &r->q->reset->counts;
+	uint32_t                ids = 0;
+
+	for (uint32_t i = 0; i < r->who->main_count; i++)
+		ids += is_noted(r, i);
+	if (ids > 1 && ids * types->count > RESET_NOTES_MAX)
+		return err_field(
+		        r->err, ERR_INVALID, "subjects",
+		        "subjects: are too many: the reset names %u types for each, and one call can "
+		        "note %d",
+		        types->count, RESET_NOTES_MAX);
+	for (uint32_t i = 0; i < r->who->main_count; i++)
+		if (is_noted(r, i))
+			note_put(r->ctx, r->who->ids[i], types);
+	return ERR_NONE;
+}
+
 enum err_code subject_reset(struct context *ctx, const struct reset_request *q, struct reset_result *out,
                             struct err *err)
 {
@@ -350,7 +393,7 @@ enum err_code subject_reset(struct context *ctx, const struct reset_request *q, 
 	for (uint32_t i = 0; i < r->who->main_count; i++)
 		if (account_writable(ctx, r->who->ids[i], err) != ERR_NONE)
 			return err->code;
-	if (devices_forget(r) != ERR_NONE || demands_meet(r) != ERR_NONE)
+	if (reset_note(r) != ERR_NONE || devices_forget(r) != ERR_NONE || demands_meet(r) != ERR_NONE)
 		return err->code;
 	return rows_clear(r);
 }

@@ -59,7 +59,10 @@ int64_t subject_counts_sum(const struct subject *s);
  * One call clears RESET_ROWS_MAX rows at most: what counts first (locks, then counts of the subject and its
  * devices), what sources left last. If rows remain the result says so, and another call clears them. */
 
-enum { RESET_ROWS_MAX = 90 };
+enum {
+	RESET_ROWS_MAX = 90,
+	RESET_NOTES_MAX = RULE_LIST_MAX, /* for attempts that were begun: a row for each id and type */
+};
 
 struct reset_row {
 	struct bytes pk, sk;

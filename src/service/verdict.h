@@ -23,6 +23,8 @@ enum verdict_kind {
 	        VERDICT_COUNT
 };
 
+#define VERDICT_REASON_RISK "risk" /* of a rule's `at_risk` */
+
 struct verdict {
 	enum verdict_kind kind;
 	const char       *reason;  /* for people and code: "lock", "intervention_blocked", … */

@@ -2,7 +2,7 @@
  * probes in milliseconds ("-" leaves a text out), then commands on standard input, and answers each with one line:
  *
  *     allow POLICY KEY                         CODE allowed|denied server|here LIMITS MS
- *     attempt SUBJECT [ONCE [JOURNEY]]         CODE VERDICT counted|not REASON MS
+ *     attempt SUBJECT [ONCE [JOURNEY [RISK]]]  CODE VERDICT counted|not REASON MS
  *                                              (a SUBJECT with an @ is an email address)
  *     check SUBJECT [POLICY KEY COST]...       CODE VERDICT REASON WAIT_S [POLICY:yes|no:LIMIT:REMAINING:RESET_S]... MS
  *     storm THREADS   threads call allow and attempt until the line "enough" comes; it and every line before it are
@@ -69,8 +69,12 @@ static const char *reason_or_none(const char *reason)
 	return reason[0] != '\0' ? reason : "-";
 }
 
-static void attempt(struct gatehouse *g, const char *subject, const char *once, const char *journey)
+/* Of `words`: subject, once, journey, risk; NULL ends them. */
+static void attempt(struct gatehouse *g, char **words)
 {
+	const char                      *subject = words[0], *once = given(words[1]);
+	const char                      *journey = words[1] == NULL ? NULL : given(words[2]);
+	const char                      *risk = journey == NULL ? NULL : words[3];
 	struct gatehouse_attempt_request request = wrong_password(subject);
 	struct gatehouse_attempt_answer  answer;
 	struct gatehouse_error           error;
@@ -82,6 +86,8 @@ static void attempt(struct gatehouse *g, const char *subject, const char *once, 
 		request.subject_kind = GATEHOUSE_EMAIL;
 	if (journey != NULL)
 		request.journey = journey;
+	if (risk != NULL)
+		request.risk = (int)strtol(risk, NULL, 10);
 	code = gatehouse_attempt(g, &request, &answer, &error);
 	printf("%s %s %s %s %lld\n", spoken(code, &error), gatehouse_verdict_name(answer.verdict),
 	       answer.counted ? "counted" : "not", reason_or_none(answer.reason),
@@ -222,7 +228,7 @@ static void obey(struct gatehouse *g, char *line)
 	if (strcmp(words[0], "allow") == 0)
 		allow(g, words[1], words[2]);
 	else if (strcmp(words[0], "attempt") == 0)
-		attempt(g, words[1], given(words[2]), words[3]);
+		attempt(g, words + 1);
 	else if (strcmp(words[0], "check") == 0)
 		check(g, words[1], words + 2);
 	else if (strcmp(words[0], "storm") == 0)

@@ -7,6 +7,7 @@ import uuid
 from datetime import datetime
 
 import pytest
+import yaml
 
 from v1 import Crowd, Server, request_bytes
 
@@ -99,6 +100,86 @@ def test_a_lapsed_attempt_clears_nothing(subject, tmp_path):
         server.close()
 
 
+TYPES = """attempts:
+  locks: {STANDARD: {duration: 900}}
+  journeys:
+    SIGN_IN:
+      blocked_by: [AUTHENTICATION/SIGN_IN]
+      types:
+        %s: {max: 6, life: 900, clears: [%s, SESSION/ENTRY]}
+    SESSION: {types: {ENTRY: {max: 6, life: 900}}}
+    AUTHENTICATION: {locks: [SIGN_IN]}
+"""
+
+
+def put_types(v1, name):
+    version = v1.send("GET", "/v1/policies/attempts").json()["version"]
+    document = yaml.safe_load(TYPES.replace("%s", name))["attempts"]
+    reply = v1.send("PUT", "/v1/policies/attempts", json.dumps(document).encode(),
+                    {"Content-Type": "application/json", "If-Match": f'"{version}"'})
+    assert reply.status == 200, reply.body
+
+
+@pytest.mark.parametrize("begun_under", ["shipped", "put"])
+def test_it_is_finished_under_the_policies_it_began_with_if_its_type_was_removed_since(subject, begun_under):
+    server = Server()
+    try:
+        if begun_under == "put":
+            put_types(server.v1, "PASSWORD_ENTRY")
+        server.v1.record(subject)
+        right, wrong, stopped = begin(server.v1, subject), begin(server.v1, subject), begin(server.v1, subject + "-stopped")
+        put_types(server.v1, "OTHER_ENTRY")
+        assert server.v1.attempts({**begun(subject), "outcome": "failure"}).status == 422  # the type is gone
+        failed = finish(server.v1, wrong, "failure")
+        assert failed.status == 200 and failed.json()["counted"] is True, failed.body
+        done = finish(server.v1, right, "success")
+        assert done.status == 200 and done.json()["verdict"] == "allow", done.body
+        assert [row["count"] for row in done.json()["cleared"]] == [2]
+        server.v1.send("PUT", f"/v1/subjects/{subject}-stopped/locks/AUTHENTICATION/SIGN_IN", b'{"kind": "STANDARD"}',
+                       {"Content-Type": "application/json"})
+        assert finish(server.v1, stopped, "success").json()["verdict"] == "locked"  # what people set still stops it
+    finally:
+        server.close()
+
+
+def test_a_password_reset_ends_what_was_begun_before_it(v1, subject):
+    answer = begin(v1, subject)
+    assert v1.post(f"/v1/subjects/{subject}/reset", {"reset": "PASSWORD"}).status == 200
+    late = finish(v1, answer, "success").json()
+    assert (late["verdict"], late["reason"]) == ("lapsed", "reset")
+    assert finish(v1, begin(v1, subject), "success").json()["verdict"] == "allow"
+
+
+def test_an_office_of_49_right_sign_ins_and_a_wrong_one_is_not_locked(v1, subject):
+    office = {"context": {"ip": f"2001:db8:{uuid.uuid4().hex[:4]}:{uuid.uuid4().hex[:4]}::1"}}
+    answers = [begin(v1, f"{subject}-{i}", **office) for i in range(50)]
+    assert all("attempt" in answer for answer in answers)
+    assert "attempt" not in begin(v1, f"{subject}-50", **office)  # fifty are open: the lock holds meanwhile
+    assert finish(v1, answers[-1], "failure").status == 200
+    for answer in answers[:-1]:
+        assert finish(v1, answer, "success").json()["verdict"] == "allow"
+    assert v1.attempts({**begun(f"{subject}-50", **office), "outcome": "success"}).json()["verdict"] == "allow"
+
+
+def test_a_lock_is_published_when_its_attempt_fails_and_never_if_it_was_right(subject):
+    def locks_of(name):
+        page = server.v1.send("GET", f"/v1/events?from=first&types=lock.*&subject={name}").json()
+        return [event["type"].rsplit("gatehouse.", 1)[-1] for event in page["events"]]
+
+    server = Server()
+    try:
+        for name, outcome in ((subject + "-right", "success"), (subject + "-wrong", "failure")):
+            server.v1.record(name, times=LIMIT - 1)
+            answer = begin(server.v1, name)
+            assert check(server.v1, name)["verdict"] == "locked"
+            assert locks_of(name) == []
+            finish(server.v1, answer, outcome)
+        assert locks_of(subject + "-right") == []
+        assert locks_of(subject + "-wrong") == ["lock.set"]
+    finally:
+        server.close()
+
+
 def test_it_is_finished_once(v1, subject):
     answer = begin(v1, subject)
     assert finish(v1, answer, "failure").status == 200
@@ -133,7 +214,7 @@ def test_retries_with_a_key_get_the_same_answers_and_no_id_or_token_is_stored(su
     ("begin", {"type": "MFA_CODE_REQUEST", "notification_type": "MFA_SMS"}, 422, "type"),
     ("begin", {"journey": "NOWHERE"}, 422, "journey"),
     ("finish", {"attempt": "x", "outcome": "success"}, 422, "attempt"),
-    ("finish", {"attempt": "SIGN_IN.NOTHING." + "a" * 32, "outcome": "success"}, 422, "attempt"),
+    ("finish", {"attempt": "SIGN_IN.NOTHING." + "a" * 32, "outcome": "success"}, 404, "attempt"),
     ("finish", {"attempt": "SIGN_IN.PASSWORD_ENTRY." + "a" * 32, "outcome": "success"}, 404, "attempt"),
     ("finish", {"attempt": "SIGN_IN.PASSWORD_ENTRY." + "a" * 32, "outcome": "sent"}, 422, "outcome"),
     ("finish", {"attempt": "SIGN_IN.PASSWORD_ENTRY." + "a" * 32}, 422, "outcome"),

@@ -156,6 +156,7 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
     v1.record("forgot", times=6, journey="REAUTHENTICATION")
     policies = v1.send("GET", "/v1/policies/attempts", b"", {}).json()["document"]
     policies["journeys"]["STEP_UP"] = {"types": {"PASSWORD_ENTRY": {"max": 1, "life": 600, "at_max": "challenge"}}}
+    policies["journeys"]["RISKY"] = {"types": {"PASSWORD_ENTRY": {"max": 9, "life": 600, "at_risk": {"from": 70}}}}
     put(v1, "/v1/policies/attempts", policies, **{"If-Match": '"0"'})
     v1.close()
     for _ in range(10):
@@ -163,6 +164,7 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
     asked = {("attempt", "new"): ("allow", "-"), ("attempt", "guessed"): ("locked", "lock"), ("attempt", "barred"): ("locked_permanent", "lock"),
              ("attempt", "forgot", "-", "REAUTHENTICATION"): ("signed_out", "signed_out"), ("attempt", "blocked"): ("blocked", "intervention_blocked"),
              ("attempt", "new", "-", "STEP_UP"): ("challenge", "challenge"),
+             ("attempt", "new", "-", "RISKY", "70"): ("challenge", "risk"),
              ("attempt", "suspended"): ("blocked", "intervention_suspended"), ("attempt", "fraud"): ("blocked", "email_fraud_denied"),
              ("attempt", "user-suspended"): ("blocked", "user_suspended"), ("attempt", "user-deleted"): ("blocked", "user_deleted"),
              ("check", "new", "sms-number", "full", "1"): ("limited", "limit"),
@@ -177,7 +179,7 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
     documented = SCHEMAS["Verdict"]["properties"]
     assert {verdict for verdict, _ in asked.values()} == set(documented["verdict"]["enum"]) - {"lapsed", "invalid_token"}
     reasons = set(re.findall(r"`(\w+)`", documented["reason"]["description"]))
-    assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "source_denied", "user_erasing", "revoked", "outage"}
+    assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "reset", "source_denied", "user_erasing", "revoked", "outage"}
 
 
 def test_an_email_address_counts_as_the_same_subject_as_over_http(server):

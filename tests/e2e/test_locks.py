@@ -413,7 +413,10 @@ def test_a_password_reset_clears_counts_and_locks_and_ends_the_demand(ok, rows, 
         "ACCOUNT_INTERVENTION#APPLIED#LATEST",
         "ACCOUNT_INTERVENTION#RESET#PASSWORD",
         "ACCOUNT_INTERVENTION#STATE#REPROVE_IDENTITY",
+        "ACCOUNT_MANAGEMENT#RESET#PASSWORD_ENTRY",
+        "REAUTHENTICATION#RESET#PASSWORD_ENTRY",
         "SIGN_IN#ERROR_COUNT#EMAIL_CODE_ENTRY",
+        "SIGN_IN#RESET#PASSWORD_ENTRY",
     ]
     reset_at = int(held["ACCOUNT_INTERVENTION#RESET#PASSWORD"]["reset_at"]["N"])
     late = ok("PUT", states, {"reset_password": True, "applied_at": reset_at - 1})

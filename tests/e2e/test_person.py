@@ -2,6 +2,7 @@
 whatever name a call comes. What docs/login-flow.md promises under "One person, several ids"."""
 import json
 import os
+import time
 
 import pytest
 
@@ -251,7 +252,7 @@ def test_whoever_clears_one_row_of_a_lock_clears_the_lock_and_says_so_once(serve
     assert lock_rows(server, a) == []
     assert checked(server, a)["verdict"] == "allow"
     told = lock_events(server, after)
-    assert [what for what, _, _ in told] in (["set", "cleared"], [] if how == "finish" else ["set", "cleared"])
+    assert [what for what, _, _ in told] == ([] if how == "finish" else ["set", "cleared"])
     assert {subject for _, subject, _ in told} <= {a}
     if how == "erase":
         assert b not in json.dumps(told)
@@ -309,6 +310,129 @@ def test_what_is_shown_of_one_name_is_the_persons(server):
         guess(server, email(address))
     explained = ok(server, "GET", f"/v1/subjects/{b}/explain")["locks"]
     assert sorted(lock["subject"] for lock in explained) == sorted([user, a]) and all(lock["enforced"] for lock in explained)
+
+
+# ---- begin and finish: the lock of a group waits as one ----
+
+
+def begin(server, subject):
+    return ok(server, "POST", "/v1/attempts/begin", {"subject": subject, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"})
+
+
+def finish(server, begun, outcome):
+    return ok(server, "POST", "/v1/attempts/finish", {"attempt": begun["attempt"], "outcome": outcome})
+
+
+def begin_at_the_maximum(server, subject, others=()):
+    for i in range(5):
+        guess(server, [subject, *others][i % (1 + len(others))])
+    return begin(server, subject)
+
+
+def test_the_lock_of_what_was_begun_by_one_address_holds_for_all_names_and_a_right_password_lifts_it_untold(server):
+    user, addresses = person(server, 3)
+    names = [user, *map(email, addresses)]
+    after = end_of(server)
+    begun = begin_at_the_maximum(server, email(addresses[0]), names)
+    assert {checked(server, name)["verdict"] for name in names} == {"locked"}
+    assert len(lock_rows(server, user, hashed(server, addresses[0]))) == 2
+    assert finish(server, begun, "success")["verdict"] == "allow"
+    assert {checked(server, name)["verdict"] for name in names} == {"allow"}
+    assert lock_rows(server, user, hashed(server, addresses[0])) == []
+    assert lock_events(server, after) == []
+
+
+def test_a_failure_of_what_was_begun_by_an_address_tells_of_one_lock(server):
+    user, (address, other) = person(server, 2)
+    after = end_of(server)
+    begun = begin_at_the_maximum(server, email(address))
+    assert lock_events(server, after) == []
+    assert finish(server, begun, "failure")["verdict"] == "locked"
+    told = [("set", user, [hashed(server, address)])]
+    assert lock_events(server, after) == told
+    assert ok(server, "DELETE", f"/v1/subjects/{hashed(server, other)}/locks/SIGN_IN/PASSWORD_ENTRY")["cleared"]
+    assert lock_events(server, after) == told + [("cleared", user, [hashed(server, address)])]
+
+
+def test_a_lapse_of_what_was_begun_by_an_address_tells_of_one_lock():
+    server = generous(Server())
+    try:
+        reply = server.v1.send("GET", "/v1/policies/attempts", b"", {})
+        etag = next(value for name, value in reply.headers.items() if name.lower() == "etag")
+        rules = reply.json()["document"]
+        rules["journeys"]["SIGN_IN"]["types"]["PASSWORD_ENTRY"]["lapse"] = 1
+        assert server.v1.send("PUT", "/v1/policies/attempts", json.dumps(rules).encode(), {"If-Match": etag}).status == 200
+        user, (address,) = person(server)
+        after = end_of(server)
+        begin_at_the_maximum(server, email(address))
+        end = time.time() + 20
+        while not lock_events(server, after) and time.time() < end:
+            time.sleep(0.05)
+        assert lock_events(server, after) == [("set", user, [hashed(server, address)])]
+        assert checked(server, user)["verdict"] == "locked"
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("reset_by", ["user", "address", "other", "stranger"])
+@pytest.mark.parametrize("begun_by", ["user", "address"])
+def test_a_reset_by_whatever_name_ends_what_was_begun_before_it(server, begun_by, reset_by):
+    user, (address, other) = person(server, 2)
+    path = {"user": user, "address": hashed(server, address), "other": hashed(server, other), "stranger": fresh("pairwise")[0]}[reset_by]
+    more = {"subjects": [email(other)]} if reset_by == "stranger" else {}
+    name = user if begun_by == "user" else email(address)
+    after = end_of(server)
+    begun = begin_at_the_maximum(server, name)
+    ok(server, "POST", f"/v1/subjects/{path}/reset", {"reset": "PASSWORD", **more})
+    assert checked(server, name)["verdict"] == "allow"
+    late = finish(server, begun, "success")
+    assert (late["verdict"], late["reason"]) == ("lapsed", "reset")
+    assert finish(server, begin(server, name), "success")["verdict"] == "allow"
+    assert lock_events(server, after) == []
+
+
+def test_a_reset_of_one_of_several_ids_ends_what_was_begun_by_all_of_them(server):
+    a, b, c = fresh("a", "b", "c")
+    begun = ok(server, "POST", "/v1/attempts/begin", {"subjects": [a, b], "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"})
+    ok(server, "POST", f"/v1/subjects/{c}/reset", {"reset": "PASSWORD", "subjects": [b]})
+    late = finish(server, begun, "success")
+    assert (late["verdict"], late["reason"]) == ("lapsed", "reset")
+
+
+def test_a_reset_of_more_ids_and_types_than_a_call_can_note_is_refused_and_changes_nothing(tmp_path):
+    types = [f"ENTRY_{i}" for i in range(5)]
+    policies = tmp_path / "policies.yaml"
+    policies.write_text(json.dumps({"attempts": {
+        "locks": {"STANDARD": {"duration": 900}},
+        "journeys": {"SIGN_IN": {"types": {name: {"max": 6, "life": 900} for name in types}}},
+        "resets": {"ALL": {"counts": [f"SIGN_IN/{name}" for name in types]}}}}))
+    server = Server("--policies", str(policies))
+    try:
+        a, *others = fresh(*"abcdefgh")
+        guess(server, a, kind="ENTRY_0")
+        status, problem, _ = call(server, "POST", f"/v1/subjects/{a}/reset", {"reset": "ALL", "subjects": others})
+        assert status == 422 and problem["field"] == "subjects" and "5 types" in problem["detail"], problem
+        answer = ok(server, "POST", f"/v1/subjects/{a}/reset", {"reset": "ALL", "subjects": others[:5]})
+        assert [row["subject"] for row in answer["cleared"]] == [a]
+    finally:
+        server.close()
+
+
+def test_an_address_that_was_verified_since_it_began_is_reset_with_its_user(server):
+    user = new_user(server)["id"]
+    address = f"late.{user}@example.org"
+    begun = begin(server, email(address))
+    own(server, user, address)
+    ok(server, "POST", f"/v1/subjects/{user}/reset", {"reset": "PASSWORD"})
+    late = finish(server, begun, "success")
+    assert (late["verdict"], late["reason"]) == ("lapsed", "reset")
+
+
+def test_a_user_with_many_addresses_begins_and_finishes(server):
+    user, addresses = person(server, 20)
+    begun = begin_at_the_maximum(server, email(addresses[7]))
+    assert finish(server, begun, "success")["verdict"] == "allow"
+    assert {checked(server, name)["verdict"] for name in [user, *map(email, addresses)]} == {"allow"}
 
 
 # ---- what a caller sends ----

@@ -169,8 +169,9 @@ def test_nothing_is_begun_without_the_challenge_and_what_was_begun_with_it_can_s
 # ---- many locks at once ----
 
 
-@pytest.mark.parametrize("fits, events", [(10, "events: {types: []}"), (8, "")])  # what is told of a lock takes room, too
-@pytest.mark.parametrize("step", ["/v1/attempts", "/v1/attempts/begin"])
+# What is told of a lock takes room, too; and more of it if it was begun, and is told of later.
+@pytest.mark.parametrize("step, fits, events", [("/v1/attempts", 10, "events: {types: []}"), ("/v1/attempts", 8, ""),
+                                                ("/v1/attempts/begin", 10, "events: {types: []}"), ("/v1/attempts/begin", 7, "")])
 def test_the_attempt_at_the_maximum_sets_as_many_locks_as_fit_and_more_are_refused_from_the_first_try(server, step, fits, events):
     v1 = server(["FITS: {max: 2, life: 60, sets: [%s]}" % ", ".join(f"L{i}" for i in range(fits)),
                  "TOO_MANY: {max: 2, life: 60, sets: [%s]}" % ", ".join(f"L{i}" for i in range(fits + 1))], more=events)
@@ -181,9 +182,12 @@ def test_the_attempt_at_the_maximum_sets_as_many_locks_as_fit_and_more_are_refus
                        idempotency_key=uuid.uuid4().hex)
 
     eight = [f"subject-{i}" for i in range(8)]
-    for _ in range(2):
-        assert fail("FITS", eight).status == 200
+    answers = [fail("FITS", eight) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 200]
     assert check(v1, eight[7], "FITS").json()["verdict"] == "locked"
     refused = fail("TOO_MANY", [f"other-{i}" for i in range(8)])
     assert (refused.status, refused.json()["field"]) == (422, "subjects")
     assert fail("TOO_MANY", [f"other-{i}" for i in range(7)]).status == 200
+    if step.endswith("begin"):
+        finish = {"attempt": answers[1].json()["attempt"], "outcome": "failure"}
+        assert v1.post("/v1/attempts/finish", finish, idempotency_key=uuid.uuid4().hex).json()["verdict"] == "locked"

@@ -8,6 +8,7 @@
 #include "service/event_trim.h"
 #include "service/lease.h"
 #include "service/lock.h"
+#include "service/reservation.h"
 
 #define RULES                                                                                                \
 	"locks: {STANDARD: {duration: 900}}\n"                                                               \
@@ -28,16 +29,21 @@ static void open_on(struct service *s)
 }
 
 /* The worker is in a thread of its own: what it does comes soon. */
-static void await_expired(struct service *s, uint32_t count)
+static void await_events(struct service *s, enum event_type type, uint32_t count)
 {
 	struct timespec pause = {0, 5000000};
 	uint32_t        seen = 0;
 
 	for (int ms = 0; ms < PATIENCE_MS && seen < count; ms += 5) {
-		seen = events_of(s, EVENT_LOCK_EXPIRED).count;
+		seen = events_of(s, type).count;
 		nanosleep(&pause, NULL);
 	}
 	assert_int_equal(seen, count);
+}
+
+static void await_expired(struct service *s, uint32_t count)
+{
+	await_events(s, EVENT_LOCK_EXPIRED, count);
 }
 
 /* As the dispatcher does: the worker is told once it is durable. */
@@ -128,6 +134,85 @@ TEST(lock_expiry, tells_after_a_start_of_more_than_512_locks_of_a_shard_in_order
 
 		assert_bytes(row_text(data, "until"),
 		             i < MANY / 2 ? "2026-09-10T00:26:50Z" : "2026-09-10T00:26:51Z");
+	}
+	service_close(&s);
+}
+
+struct beginning {
+	struct turn         turn;
+	struct attempt      q;
+	struct bytes        name;
+	struct begin_result begun;
+};
+
+static enum err_code begin_run(struct turn *turn, struct err *err)
+{
+	struct beginning *b = (struct beginning *)turn;
+
+	return attempt_begin(&turn->ctx, &b->q, b->name, &b->begun, err);
+}
+
+/* Each takes more of a commit than one that expires: no batch may be too large. */
+TEST(lock_expiry, tells_of_locks_whose_attempts_were_never_finished)
+{
+	enum { MANY = 60, LAPSE_S = 30 };
+	struct service      s;
+	struct lock_expiry *e;
+
+	open_on(&s);
+	for (int i = 0; i < MANY; i++) {
+		const char      *who = arena_printf(&s.f.arena, "s%d%c", i, '\0').data;
+		struct beginning b = {.q = attempt_of(&s, &(struct try){.subject = who}),
+		                      .name = bytes_of(who)};
+
+		FAIL(&s, .subject = who);
+		turn_take(&s, &b.turn, begin_run);
+		assert_true(b.begun.locked);
+	}
+	at(&s, LAPSE_S);
+	assert_int_equal(lock_expiry_open(&e, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	await_events(&s, EVENT_LOCK_SET, MANY);
+	assert_int_equal(events_of(&s, EVENT_LOCK_EXPIRED).count, 0);
+	at(&s, 900);
+	await_expired(&s, MANY);
+	lock_expiry_close(e);
+	assert_int_equal(events_of(&s, EVENT_LOCK_SET).count, MANY);
+	service_close(&s);
+}
+
+/* … nor if each lock is of as many ids as a call can name. */
+TEST(lock_expiry, tells_of_locks_of_many_ids_whose_attempts_were_never_finished)
+{
+	enum { MANY = 20, LAPSE_S = 30 };
+	struct service            s;
+	struct lock_expiry       *e;
+	struct table_query_result told;
+
+	open_on(&s);
+	for (int i = 0; i < MANY; i++) {
+		const char      *who = arena_printf(&s.f.arena, "s%d%c", i, '\0').data;
+		struct beginning b = {.q = attempt_of(&s, &(struct try){.subject = who}),
+		                      .name = bytes_of(who)};
+
+		while (b.q.subject_count < SUBJECTS_MAX) {
+			b.q.subjects[b.q.subject_count] =
+			        arena_printf(&s.f.arena, "%s-%u", who, b.q.subject_count);
+			b.q.subject_count++;
+		}
+		FAIL(&s, .subject = who);
+		turn_take(&s, &b.turn, begin_run);
+		assert_true(b.begun.locked);
+	}
+	at(&s, LAPSE_S);
+	assert_int_equal(lock_expiry_open(&e, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	await_events(&s, EVENT_LOCK_SET, MANY);
+	lock_expiry_close(e);
+	told = events_of(&s, EVENT_LOCK_SET);
+	for (uint32_t i = 0; i < told.count; i++) {
+		const struct value *data = item_get(&told.items[i], BYTES("data"));
+		const struct value *others = item_get(&data->map, BYTES("otherSubjects"));
+
+		assert_true(others != NULL && others->list.count == SUBJECTS_MAX - 1);
 	}
 	service_close(&s);
 }

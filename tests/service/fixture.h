@@ -198,6 +198,7 @@ try {
 	bool         allowed;   /* the source is on the allow-list */
 	bool         denied;    /* on the other one */
 	bool         passed;    /* the challenge */
+	int          risk;      /* what the caller says of it, 0 to 100 */
 	bool         forgetful; /* the caller wants no token */
 };
 
@@ -255,6 +256,7 @@ static inline struct attempt attempt_of(struct service *s, const struct try *t)
 	                    .source_allowed = t->allowed,
 	                    .source_denied = t->denied,
 	                    .challenge_passed = t->passed,
+	                    .risk = t->risk,
 	                    .device_id = text_or(t->device_id, NULL)};
 
 	q.rule = rules_find(s->rules, text_or(t->journey, "SIGN_IN"), text_or(t->type, "PASSWORD_ENTRY"),

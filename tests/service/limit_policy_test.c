@@ -162,6 +162,8 @@ static void assert_round_trip(struct limit_policies *set)
 		assert_true(bytes_equal(r.set->list[i].prefix, set->list[i].prefix));
 		assert_memory_equal(&r.set->list[i].rule, &set->list[i].rule, sizeof(struct limit_rule));
 		assert_int_equal(r.set->list[i].engine, set->list[i].engine);
+		assert_int_equal(r.set->list[i].inline_limit, set->list[i].inline_limit);
+		assert_int_equal(r.set->list[i].inline_period.us, set->list[i].inline_period.us);
 		assert_int_equal(r.set->list[i].fail_closed, set->list[i].fail_closed);
 		assert_int_equal(r.set->list[i].keys.count, set->list[i].keys.count);
 		for (uint32_t k = 0; k < set->list[i].keys.count; k++) {
@@ -174,6 +176,29 @@ static void assert_round_trip(struct limit_policies *set)
 	}
 	reading_release(&r);
 	buf_release(&out);
+}
+
+TEST(limit_policy, that_lets_calls_bring_limits_along_says_how_high_and_how_long)
+{
+	struct reading             r;
+	const struct limit_policy *p;
+
+	read_text(&r, "{\"a\":{\"limit\":3,\"per\":60},\"b\":{\"limit\":3,\"per\":60,\"inline\":{}},"
+	              "\"c\":{\"limit\":3,\"per\":60,\"inline\":{\"limit\":500,\"per\":\"hour\"}}}");
+	assert_non_null(r.set);
+	assert_int_equal(limit_policies_find(r.set, BYTES("a"))->inline_limit, 0);
+	p = limit_policies_find(r.set, BYTES("b"));
+	assert_int_equal(p->inline_limit, LIMIT_INLINE_UNITS);
+	assert_int_equal(p->inline_period.us, INT64_C(86400000000));
+	p = limit_policies_find(r.set, BYTES("c"));
+	assert_int_equal(p->inline_limit, 500);
+	assert_int_equal(p->inline_period.us, INT64_C(3600000000));
+	assert_round_trip(r.set);
+	reading_release(&r);
+	read_text(&r, "{\"a\":{\"limit\":3,\"per\":60,\"inline\":{\"limit\":0}}}");
+	assert_null(r.set);
+	assert_non_null(strstr(r.err.text, "a.inline.limit"));
+	reading_release(&r);
 }
 
 TEST(limit_policy, is_read_as_it_was_written)

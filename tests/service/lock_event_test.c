@@ -20,6 +20,7 @@
 	"      SOURCES: {max: 9, max_from_source: 2, max_of_source: 4, life: 7200, lock: SHORT}\n"           \
 	"      SHADOWED: {max: 2, life: 7200, shadow: true}\n"                                               \
 	"      EVER: {max: 2, life: 7200, lock: PERMANENT}\n"                                                \
+	"      QUICK: {max: 2, life: 7200, lapse: 100, lock: SHORT}\n"                                       \
 	"resets:\n"                                                                                          \
 	"  PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE]}\n"
 
@@ -185,6 +186,8 @@ static void person_clears(struct service *s, const char *subject)
 struct step {
 	struct turn           turn;
 	struct attempt        q;
+	struct bytes          name;
+	enum outcome          outcome;
 	struct begin_result   begun;
 	struct attempt_result r;
 };
@@ -193,7 +196,7 @@ static enum err_code begin_run(struct turn *turn, struct err *err)
 {
 	struct step *step = (struct step *)turn;
 
-	return attempt_begin(&turn->ctx, &step->q, BYTES("one"), &step->begun, err);
+	return attempt_begin(&turn->ctx, &step->q, step->name, &step->begun, err);
 }
 
 static enum err_code finish_run(struct turn *turn, struct err *err)
@@ -201,9 +204,28 @@ static enum err_code finish_run(struct turn *turn, struct err *err)
 	struct step       *step = (struct step *)turn;
 	struct reservation r;
 
-	if (reservation_find(&turn->ctx, BYTES("one"), turn->s->rules, &r, err) != ERR_NONE)
+	if (reservation_find(&turn->ctx, step->name, turn->s->rules, &r, err) != ERR_NONE)
 		return err->code;
-	return attempt_finish(&turn->ctx, &r, OUTCOME_SUCCESS, &step->r, err);
+	return attempt_finish(&turn->ctx, &r, step->outcome, &step->r, err);
+}
+
+static struct step begin_one(struct service *s, struct try t)
+{
+	static int  number;
+	struct step step = {.q = attempt_of(s, &t)};
+
+	step.name = arena_printf(&s->f.arena, "attempt-%d", ++number);
+	turn_take(s, &step.turn, begin_run);
+	return step;
+}
+
+#define BEGIN(s, ...) begin_one(s, (struct try){__VA_ARGS__})
+
+static enum verdict_kind finish(struct service *s, struct step *step, enum outcome outcome)
+{
+	step->outcome = outcome;
+	turn_take(s, &step->turn, finish_run);
+	return step->r.verdict.kind;
 }
 
 /* ---- one by one ---- */
@@ -281,7 +303,7 @@ TEST(lock_groups, whose_head_somebody_else_removed_are_told_of_by_the_first_that
 	assert_false(row_there(&s, "bob", PASSWORD_LOCK) || row_there(&s, "cat", PASSWORD_LOCK));
 	log = log_of(&s);
 	assert_int_equal(log.count, 2);
-	assert_bytes(row_text(&log.items[1], "subject"), "cat");
+	assert_bytes(row_text(&log.items[1], "subject"), "bob"); /* whichever row it was cleared by */
 	service_close(&s);
 }
 
@@ -436,20 +458,428 @@ TEST(lock_events, a_reset_clears_locks_with_their_due_rows)
 	service_close(&s);
 }
 
-TEST(lock_events, a_success_takes_back_the_lock_that_its_begin_set)
+/* ---- (5): a lock that an attempt set which is begun ---- */
+
+enum { LAPSE_S = 30 };
+
+TEST(lock_events, a_lock_that_a_right_password_takes_back_is_never_told)
 {
 	struct service s;
 	struct step    step;
 
 	open_all_on(&s);
 	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
-	step = (struct step){.q = attempt_of(&s, &(struct try){.type = "PASSWORD_ENTRY"})};
-	turn_take(&s, &step.turn, begin_run);
+	step = BEGIN(&s, .type = "PASSWORD_ENTRY");
 	assert_true(step.begun.locked);
 	assert_int_equal(dues(&s).count, 1);
-	turn_take(&s, &step.turn, finish_run);
+	assert_int_equal(finish(&s, &step, OUTCOME_SUCCESS), VERDICT_ALLOW);
 	assert_int_equal(dues(&s).count, 0);
-	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.cleared PASSWORD_ENTRY success");
+	at(&s, 1000);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "");
+	service_close(&s);
+}
+
+TEST(lock_events, a_lock_that_a_begun_attempt_set_holds_at_once_and_is_told_when_it_fails)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	step = BEGIN(&s, .type = "PASSWORD_ENTRY");
+	assert_int_equal(FAIL(&s, .type = "PASSWORD_ENTRY").verdict.kind, VERDICT_LOCKED);
+	assert_string_equal(story(&s), "");
+	at(&s, 10);
+	finish(&s, &step, OUTCOME_FAILURE);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule");
+	assert_int_equal(dues(&s).count, 1);
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 0); /* its lapse says nothing more */
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	assert_int_equal(dues(&s).count, 0);
+	service_close(&s);
+}
+
+TEST(lock_events, a_lock_of_an_attempt_that_is_never_finished_is_told_at_its_lapse)
+{
+	struct service s;
+	struct item    row;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	BEGIN(&s, .type = "PASSWORD_ENTRY");
+	at(&s, LAPSE_S - 1);
+	assert_int_equal(tell_all(&s), 0);
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 1);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule");
+	assert_true(row_find(&s, BYTES("alice"), BYTES(PASSWORD_LOCK), &row));
+	assert_null(item_get(&row, BYTES(LOCK_ANNOUNCE)));
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	service_close(&s);
+}
+
+/* It held its whole time: that a late success is let in all the same changes nothing about that. */
+TEST(lock_events, a_lock_that_ends_before_its_attempt_lapses_is_told_whole_when_it_ends)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	FAIL(&s, .type = "QUICK");
+	step = BEGIN(&s, .type = "QUICK");
+	at(&s, 60);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set QUICK rule; lock.expired QUICK");
+	at(&s, 70);
+	assert_int_equal(finish(&s, &step, OUTCOME_SUCCESS), VERDICT_ALLOW);
+	assert_string_equal(story(&s), "lock.set QUICK rule; lock.expired QUICK");
+	assert_int_equal(dues(&s).count, 0);
+	service_close(&s);
+}
+
+TEST(lock_events, a_lock_that_ended_untold_is_told_whole_before_it_is_set_anew)
+{
+	struct service s;
+
+	open_all_on(&s);
+	FAIL(&s, .type = "QUICK");
+	BEGIN(&s, .type = "QUICK");
+	at(&s, 61);
+	FAIL_TIMES(&s, 2, .type = "QUICK");
+	assert_string_equal(story(&s), "lock.set QUICK rule; lock.expired QUICK; lock.set QUICK rule");
+	assert_int_equal(dues(&s).count, 1);
+	service_close(&s);
+}
+
+TEST(lock_events, a_lock_that_is_cleared_before_it_was_told_is_never_told)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	step = BEGIN(&s, .type = "PASSWORD_ENTRY");
+	person_clears(&s, "alice");
+	finish(&s, &step, OUTCOME_FAILURE);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	BEGIN(&s, .type = "PASSWORD_ENTRY");
+	reset(&s);
+	at(&s, 1000);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "");
+	assert_int_equal(dues(&s).count, 0);
+	service_close(&s);
+}
+
+TEST(lock_events, a_lock_whose_attempt_lapsed_untold_is_told_before_it_is_cleared)
+{
+	struct service s;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	BEGIN(&s, .type = "PASSWORD_ENTRY");
+	at(&s, LAPSE_S + 1);
+	person_clears(&s, "alice");
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.cleared PASSWORD_ENTRY person");
+	assert_int_equal(dues(&s).count, 0);
+	service_close(&s);
+}
+
+TEST(lock_events, a_lock_that_a_person_prolongs_before_it_was_told_is_told_as_the_persons)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	step = BEGIN(&s, .type = "PASSWORD_ENTRY");
+	person_sets(&s, "alice", 2000);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY person");
+	finish(&s, &step, OUTCOME_FAILURE);
+	at(&s, 1000);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY person");
+	assert_int_equal(dues(&s).count, 1);
+	service_close(&s);
+}
+
+TEST(lock_events, a_permanent_lock_of_an_attempt_that_lapses_is_told_and_has_no_due_row_then)
+{
+	struct service s;
+
+	open_all_on(&s);
+	FAIL(&s, .type = "EVER");
+	BEGIN(&s, .type = "EVER");
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set EVER rule");
+	assert_int_equal(dues(&s).count, 0);
+	service_close(&s);
+}
+
+TEST(lock_events, of_a_lock_that_waits_need_no_expiry_to_be_on)
+{
+	struct service s;
+
+	open_all_on(&s);
+	s.all.events.on &= ~EVENT_BIT(EVENT_LOCK_EXPIRED);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	BEGIN(&s, .type = "PASSWORD_ENTRY");
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule");
+	assert_int_equal(dues(&s).count, 0);
+	service_close(&s);
+}
+
+/* Others in the count may still be right: whether the source is over its maximum is known when they lapse. */
+TEST(lock_events, of_a_source_wait_for_all_that_were_begun_in_its_count)
+{
+	struct service s;
+	struct step    one, last;
+
+	open_all_on(&s);
+	one = BEGIN(&s, .subject = "ann", .type = "SOURCES", .ip = "192.0.2.1");
+	FAIL(&s, .subject = "bob", .type = "SOURCES", .ip = "192.0.2.1");
+	FAIL(&s, .subject = "carol", .type = "SOURCES", .ip = "192.0.2.1");
+	last = BEGIN(&s, .subject = "dave", .type = "SOURCES", .ip = "192.0.2.1");
+	assert_true(last.begun.locked);
+	finish(&s, &last, OUTCOME_FAILURE);
+	assert_string_equal(story(&s), "");
+	assert_int_equal(finish(&s, &one, OUTCOME_SUCCESS), VERDICT_ALLOW); /* three are left of four */
+	at(&s, 1000);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "");
+	assert_int_equal(dues(&s).count, 0);
+	service_close(&s);
+}
+
+TEST(lock_events, of_a_source_whose_begun_attempts_lapse_are_told_then)
+{
+	struct service s;
+	struct step    last;
+
+	open_all_on(&s);
+	BEGIN(&s, .subject = "ann", .type = "SOURCES", .ip = "192.0.2.1");
+	FAIL(&s, .subject = "bob", .type = "SOURCES", .ip = "192.0.2.1");
+	FAIL(&s, .subject = "carol", .type = "SOURCES", .ip = "192.0.2.1");
+	last = BEGIN(&s, .subject = "dave", .type = "SOURCES", .ip = "192.0.2.1");
+	finish(&s, &last, OUTCOME_FAILURE);
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set SOURCES rule");
+	service_close(&s);
+}
+
+/* ---- (5) of several ids: the lock of a group waits as one ---- */
+
+#define BOTH .pairwise = "bob"
+
+static struct step begin_both(struct service *s)
+{
+	FAIL_TIMES(s, 2, .type = "PASSWORD_ENTRY", BOTH);
+	return BEGIN(s, .type = "PASSWORD_ENTRY", BOTH);
+}
+
+static int64_t waits_until(struct service *s, const char *id)
+{
+	struct item row;
+
+	assert_true(row_find(s, bytes_of(id), BYTES(PASSWORD_LOCK), &row));
+	return row_i64(&row, LOCK_ANNOUNCE, 0);
+}
+
+/* Each event is of alice, and names bob. */
+static void assert_names_both(struct service *s)
+{
+	struct table_query_result log = log_of(s);
+
+	for (uint32_t i = 0; i < log.count; i++) {
+		const struct value *others = item_get(data_of(&log.items[i]), BYTES("otherSubjects"));
+
+		assert_bytes(row_text(&log.items[i], "subject"), "alice");
+		assert_true(others != NULL && others->list.count == 1);
+		assert_bytes(value_text(&others->list.items[0]), "bob");
+	}
+}
+
+TEST(lock_groups, that_begin_set_hold_for_all_ids_and_wait_as_one)
+{
+	struct service s;
+
+	open_all_on(&s);
+	begin_both(&s);
+	assert_int_equal(FAIL(&s, .type = "PASSWORD_ENTRY").verdict.kind, VERDICT_LOCKED);
+	assert_int_equal(FAIL(&s, .type = "PASSWORD_ENTRY", .subject = "bob").verdict.kind, VERDICT_LOCKED);
+	assert_true(waits_until(&s, "alice") > 0);
+	assert_int_equal(waits_until(&s, "alice"), waits_until(&s, "bob"));
+	assert_int_equal(dues(&s).count, 1);
+	assert_string_equal(story(&s), "");
+	service_close(&s);
+}
+
+TEST(lock_groups, that_a_right_password_takes_back_are_lifted_whole_and_never_told)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	step = begin_both(&s);
+	assert_int_equal(finish(&s, &step, OUTCOME_SUCCESS), VERDICT_ALLOW);
+	assert_false(row_there(&s, "alice", PASSWORD_LOCK) || row_there(&s, "bob", PASSWORD_LOCK));
+	assert_int_equal(dues(&s).count, 0);
+	at(&s, 1000);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "");
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_attempt_fails_are_told_once)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	step = begin_both(&s);
+	finish(&s, &step, OUTCOME_FAILURE);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule");
+	assert_true(waits_until(&s, "alice") == 0 && waits_until(&s, "bob") == 0);
+	assert_int_equal(dues(&s).count, 1);
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 0);
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	assert_names_both(&s);
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_attempt_lapses_are_told_once_by_the_worker)
+{
+	struct service s;
+
+	open_all_on(&s);
+	begin_both(&s);
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 1);
+	assert_true(waits_until(&s, "alice") == 0 && waits_until(&s, "bob") == 0);
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	assert_names_both(&s);
+	service_close(&s);
+}
+
+TEST(lock_groups, that_end_before_their_attempt_lapses_are_told_whole)
+{
+	struct service s;
+
+	open_all_on(&s);
+	FAIL(&s, .type = "QUICK", BOTH);
+	BEGIN(&s, .type = "QUICK", BOTH);
+	at(&s, 60);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set QUICK rule; lock.expired QUICK");
+	assert_names_both(&s);
+	service_close(&s);
+}
+
+TEST(lock_groups, that_are_cleared_under_one_id_while_they_wait_are_never_told)
+{
+	struct service s;
+
+	open_all_on(&s);
+	begin_both(&s);
+	person_clears(&s, "bob");
+	assert_false(row_there(&s, "alice", PASSWORD_LOCK));
+	at(&s, 1000);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "");
+	service_close(&s);
+}
+
+TEST(lock_groups, that_a_person_prolongs_while_they_wait_are_told_as_the_persons)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	step = begin_both(&s);
+	person_sets(&s, "bob", 7200);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY person");
+	assert_true(waits_until(&s, "alice") == 0 && waits_until(&s, "bob") == 0);
+	finish(&s, &step, OUTCOME_FAILURE);
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 0);
+	assert_int_equal(dues(&s).count, 1);
+	assert_names_both(&s);
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_head_somebody_else_removed_while_they_waited_are_told_of_by_the_first_that_is_left_5)
+{
+	struct service            s;
+	struct step               step;
+	struct table_query_result log;
+
+	open_all_on(&s);
+	step = begin_both(&s);
+	fixture_ok(&s.f, "DeleteItem",
+	           "{'TableName':'auth-state','Key':{'PK':{'S':'alice'},'SK':{'S':'" PASSWORD_LOCK "'}}}");
+	finish(&s, &step, OUTCOME_FAILURE);
+	log = log_of(&s);
+	assert_int_equal(log.count, 1);
+	assert_bytes(row_text(&log.items[0], "subject"), "bob");
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 0);
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_head_somebody_else_removed_before_the_lapse_are_told_of_by_the_worker_5)
+{
+	struct service            s;
+	struct table_query_result log;
+
+	open_all_on(&s);
+	begin_both(&s);
+	fixture_ok(&s.f, "DeleteItem",
+	           "{'TableName':'auth-state','Key':{'PK':{'S':'alice'},'SK':{'S':'" PASSWORD_LOCK "'}}}");
+	at(&s, LAPSE_S + 1);
+	assert_int_equal(tell_all(&s), 1);
+	log = log_of(&s);
+	assert_int_equal(log.count, 1);
+	assert_bytes(row_text(&log.items[0], "subject"), "bob");
+	assert_int_equal(waits_until(&s, "bob"), 0);
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	service_close(&s);
+}
+
+/* It stops the attempt that wanted to begin: nobody is left who could take it back. */
+TEST(lock_events, a_lock_that_was_due_when_an_attempt_begins_is_told_at_once)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	service_rules(&s, "locks: {STANDARD: {duration: 900}}\n"
+	                  "journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 2, life: 7200}}}}\n");
+	step = BEGIN(&s, .type = "PASSWORD_ENTRY");
+	assert_false(step.begun.reserved);
+	assert_int_equal(waits_until(&s, "alice"), 0);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule");
 	service_close(&s);
 }
 
@@ -711,29 +1141,74 @@ static uint32_t believed(struct service *s, struct lock_told *locks)
 	return count;
 }
 
+/* Each lock that holds has a due row if something is still to be told of it; one that waits was not told of. */
 static void assert_told(struct service *s)
 {
-	struct lock_told *locks = arena_array(&s->f.arena, 64, sizeof(*locks));
-	uint32_t          count = believed(s, locks), ending = 0;
+	struct lock_told         *locks = arena_array(&s->f.arena, 64, sizeof(*locks));
+	uint32_t                  count = believed(s, locks), due = 0, told = 0, held = 0;
+	struct table_query_result rows =
+	        fixture_ok(&s->f, "Scan",
+	                   "{'TableName':'auth-state','FilterExpression':'contains(SK, :l)',"
+	                   "'ExpressionAttributeValues':{':l':{'S':'#LOCK#'}}}")
+	                .query;
 
+	for (uint32_t i = 0; i < rows.count; i++) {
+		const struct item *row = &rows.items[i];
+		bool               waits = item_get(row, BYTES(LOCK_ANNOUNCE)) != NULL;
+
+		if (!lock_holds(row, clock_wall_us(&s->f.clock.base)))
+			continue;
+		held += !waits;
+		due += waits || row_i64(row, "ttl", 0) > 0;
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct bytes sk = key_name(&s->f.arena, BYTES("SIGN_IN"), BYTES(KEY_LOCK), locks[i].name,
 		                           locks[i].method);
 		struct item  row;
 		bool         there = row_find(s, locks[i].subject, sk, &row) &&
-		             lock_holds(&row, clock_wall_us(&s->f.clock.base));
+		             lock_holds(&row, clock_wall_us(&s->f.clock.base)) &&
+		             item_get(&row, BYTES(LOCK_ANNOUNCE)) == NULL;
 
 		assert_int_equal(there, locks[i].holds);
-		ending += there && row_i64(&row, "ttl", 0) > 0;
+		told += there;
 	}
-	assert_int_equal(dues(s).count, ending);
+	assert_int_equal(told, held);
+	assert_int_equal(dues(s).count, due);
 }
 
-static void move_one(struct service *s, struct random *r)
+enum { OPEN = 4 };
+
+/* Attempts that are begun: each is finished some time, or replaced, and so lapses. */
+struct open_steps {
+	struct step steps[OPEN];
+	bool        begun[OPEN];
+};
+
+static void begin_move(struct service *s, struct random *r, struct open_steps *open, const char *who)
+{
+	static const char *const types[] = {"PASSWORD_ENTRY", "QUICK", "EVER"};
+	uint32_t                 i = (uint32_t)random_below(r, OPEN);
+
+	open->steps[i] = BEGIN(s, .subject = who, .type = types[random_below(r, 3)]);
+	open->begun[i] = open->steps[i].begun.reserved;
+}
+
+static void finish_move(struct service *s, struct random *r, struct open_steps *open)
+{
+	uint32_t i = (uint32_t)random_below(r, OPEN);
+
+	if (!open->begun[i])
+		return;
+	open->begun[i] = false;
+	open->steps[i].outcome = random_below(r, 2) == 0 ? OUTCOME_FAILURE : OUTCOME_SUCCESS;
+	(void)turn_try(s, &open->steps[i].turn, finish_run); /* it may be forgotten */
+}
+
+static void move_one(struct service *s, struct random *r, struct open_steps *open)
 {
 	const char *who = people[random_below(r, PEOPLE)];
 
-	switch (random_below(r, 8)) {
+	switch (random_below(r, 12)) {
 	case 0:
 	case 1:
 		FAIL(s, .subject = who, .type = "PASSWORD_ENTRY");
@@ -755,6 +1230,13 @@ static void move_one(struct service *s, struct random *r)
 	case 7:
 		reset(s);
 		break;
+	case 8:
+	case 9:
+		begin_move(s, r, open, who);
+		break;
+	default:
+		finish_move(s, r, open);
+		break;
 	}
 }
 
@@ -765,11 +1247,15 @@ TEST(lock_events, say_which_locks_hold_whatever_was_done_and_however_late_expiri
 		struct random  r = {seed};
 		int64_t        now_s = 0;
 
+		struct open_steps open = {.begun = {false}};
+
 		open_all_on(&s);
+		FAIL(&s); /* makes the table */
 		for (int i = 0; i < MOVES; i++) {
-			move_one(&s, &r);
+			move_one(&s, &r, &open);
 			if (random_below(&r, 3) == 0)
-				at(&s, now_s += (int64_t)random_below(&r, 200));
+				at(&s,
+				   now_s += (int64_t)random_below(&r, random_below(&r, 2) == 0 ? 20 : 200));
 			if (random_below(&r, 4) == 0) {
 				tell_all(&s);
 				assert_told(&s);

@@ -16,7 +16,8 @@
 	"      SESSION: {max: 2, life: 7200, at_max: sign_out}\n"                                            \
 	"      CODES: {max: 9, max_each: 3, qualifier: method, life: 7200}\n"                                \
 	"resets:\n"                                                                                          \
-	"  PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY]}\n"
+	"  PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY]}\n"                  \
+	"  IDENTITY: {counts: [SIGN_IN/CODES]}\n"
 
 enum { MAX = 6, LAPSE_S = 40 };
 
@@ -238,6 +239,78 @@ TEST(reservation, of_a_source_that_was_right_does_not_come_back_with_the_count_t
 	}
 }
 
+/* An office: one is wrong, the others are right. */
+TEST(reservation, of_a_source_that_was_right_lifts_the_lock_that_it_was_counted_for)
+{
+	for (int wrong = 0; wrong < 3; wrong++)
+		for (int first = 0; first < 2; first++) {
+			static const char *const who[] = {"ann", "bob", "eve"};
+			struct service           s;
+			struct step              steps[3];
+
+			service_open(&s, RULES);
+			for (int i = 0; i < 3; i++)
+				steps[i] = BEGIN(&s, .subject = who[i], .type = "SOURCES", .ip = "192.0.2.1");
+			assert_true(steps[2].begun.locked);
+			assert_int_equal(SUCCEED(&s, .subject = "fay", .type = "SOURCES", .ip = "192.0.2.1")
+			                         .verdict.kind,
+			                 VERDICT_LOCKED);
+			if (first == 0)
+				finish(&s, &steps[wrong], OUTCOME_FAILURE);
+			for (int i = 0; i < 3; i++)
+				if (i != wrong)
+					assert_int_equal(finish(&s, &steps[i], OUTCOME_SUCCESS).verdict.kind,
+					                 VERDICT_ALLOW);
+			if (first == 1)
+				finish(&s, &steps[wrong], OUTCOME_FAILURE);
+			assert_int_equal(SUCCEED(&s, .subject = "fay", .type = "SOURCES", .ip = "192.0.2.1")
+			                         .verdict.kind,
+			                 VERDICT_ALLOW);
+			/* The wrong one stays counted: the second after it locks, for as long as a first lock. */
+			FAIL(&s, .subject = "gil", .type = "SOURCES", .ip = "192.0.2.1");
+			assert_int_equal(FAIL(&s, .subject = "hal", .type = "SOURCES", .ip = "192.0.2.1")
+			                         .verdict.until_s,
+			                 START_S + 900);
+			service_close(&s);
+		}
+}
+
+static void source_counts(struct service *s, const char *ip, int count)
+{
+	struct bytes pk = hashed(s, IDENTIFIER_IP, ip);
+
+	fixture_ok(&s->f, "UpdateItem",
+	           arena_printf(&s->f.arena,
+	                        "{'TableName':'auth-state','Key':{'PK':{'S':'%.*s'},'SK':{'S':'SIGN_IN#ERROR_"
+	                        "COUNT#SOURCES'}},"
+	                        "'UpdateExpression':'SET #c = :n','ExpressionAttributeNames':{'#c':'count'},"
+	                        "'ExpressionAttributeValues':{':n':{'N':'%d'}}}%c",
+	                        BYTES_ARG(pk), count, 0)
+	                   .data);
+}
+
+/* Past the maximum, because it was lowered: one that is right does not bring the count below it. */
+TEST(reservation, of_a_source_that_was_right_leaves_the_lock_of_a_count_that_is_still_at_its_maximum)
+{
+	struct service s;
+	struct step    right[2], last;
+
+	service_open(&s, RULES);
+	right[0] = BEGIN(&s, .subject = "ann", .type = "SOURCES", .ip = "192.0.2.1");
+	right[1] = BEGIN(&s, .subject = "bob", .type = "SOURCES", .ip = "192.0.2.1");
+	source_counts(&s, "192.0.2.1", 4); /* others, under an earlier policy */
+	last = BEGIN(&s, .subject = "eve", .type = "SOURCES", .ip = "192.0.2.1");
+	assert_true(!last.begun.reserved &&
+	            last.begun.attempt.locked_now); /* the lock was due: this one is not counted */
+	finish(&s, &right[0], OUTCOME_SUCCESS);     /* three are left of four */
+	assert_int_equal(SUCCEED(&s, .subject = "fay", .type = "SOURCES", .ip = "192.0.2.1").verdict.kind,
+	                 VERDICT_LOCKED);
+	finish(&s, &right[1], OUTCOME_SUCCESS);
+	assert_int_equal(SUCCEED(&s, .subject = "fay", .type = "SOURCES", .ip = "192.0.2.1").verdict.kind,
+	                 VERDICT_ALLOW);
+	service_close(&s);
+}
+
 TEST(reservation, that_was_right_takes_nothing_off_a_later_count)
 {
 	struct service s;
@@ -310,6 +383,62 @@ TEST(reservation, cannot_be_finished_from_its_lapse_on_and_nothing_is_cleared)
 	assert_int_equal(count_in(&s, "alice", PASSWORDS), 2);
 	at(&s, LAPSE_S + RESERVATION_KEEP_S);
 	assert_int_equal(finish_try(&s, &two, OUTCOME_SUCCESS), ERR_NOT_FOUND);
+	service_close(&s);
+}
+
+/* (6) Whoever has the old password is not let in after the new one was set, however the two cross. */
+TEST(reservation, that_was_begun_before_a_reset_of_its_credential_cannot_be_finished_as_a_success)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           before, after, other;
+
+	service_open(&s, RULES);
+	FAIL_TIMES(&s, 2);
+	before = BEGIN(&s);
+	other = BEGIN(&s, .subject = "bob");
+	reset(&s);
+	after = BEGIN(&s);
+	r = finish(&s, &before, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_LAPSED, true);
+	assert_string_equal(r.verdict.reason, "reset");
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 1); /* nothing is taken back */
+	assert_int_equal(finish(&s, &after, OUTCOME_SUCCESS).verdict.kind, VERDICT_ALLOW);
+	assert_int_equal(finish(&s, &other, OUTCOME_SUCCESS).verdict.kind, VERDICT_ALLOW);
+	service_close(&s);
+}
+
+TEST(reservation, is_not_ended_by_a_reset_of_another_credential_nor_by_one_from_before)
+{
+	struct service s;
+	struct step    step;
+
+	service_open(&s, RULES);
+	reset(&s);
+	step = BEGIN(&s);
+	prove_identity(&s);
+	assert_int_equal(finish(&s, &step, OUTCOME_SUCCESS).verdict.kind, VERDICT_ALLOW);
+	step = BEGIN(&s);
+	at(&s, 30);
+	reset(&s);
+	assert_int_equal(finish(&s, &step, OUTCOME_SUCCESS).verdict.kind, VERDICT_LAPSED);
+	service_close(&s);
+}
+
+/* As long as any attempt can be open. */
+TEST(reservation, that_was_begun_before_a_reset_is_ended_by_it_up_to_its_lapse)
+{
+	struct service s;
+	struct step    step;
+
+	service_open(&s, "locks: {STANDARD: {duration: 900}}\n"
+	                 "journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 6, life: 7200, lapse: 3600}}}}\n"
+	                 "resets: {PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY]}}\n");
+	step = BEGIN(&s);
+	reset(&s);
+	at(&s, 3599);
+	assert_int_equal(finish(&s, &step, OUTCOME_SUCCESS).verdict.kind, VERDICT_LAPSED);
+	assert_string_equal(step.r.verdict.reason, "reset");
 	service_close(&s);
 }
 
@@ -520,7 +649,7 @@ TEST(reservation, of_a_devices_last_try_does_not_bring_back_what_a_reset_forgot)
 	token = SUCCEED(&s).device.token;
 	FAIL_TIMES(&s, 2, .token = token);
 	step = BEGIN(&s, .token = token);
-	reset(&s);
+	prove_identity(&s); /* it forgets devices, and the password is as it was */
 	step.q.making = NULL;
 	r = finish(&s, &step, OUTCOME_SUCCESS);
 	assert_verdict(&r, VERDICT_ALLOW, false);
