@@ -116,6 +116,7 @@ static void read_ip(struct v1_call *c, struct fields *f, struct attempt *out)
 		fields_fail(f, "ip", ERR_INVALID, "not a valid IP address");
 	if (out->source.len == 0 || !identifier_ip_parse(ip, address))
 		return;
+	identifier_hash_network(&c->ctx.services->identifiers, c->ctx.arena, ip, &out->network);
 	out->source_allowed = rules_allow_source(out->rules, address);
 	out->source_denied = rules_deny_source(out->rules, address);
 }
@@ -317,7 +318,7 @@ void v1_read_method(struct v1_call *c, struct fields *f, struct attempt *out)
 
 void v1_check_source(struct fields *f, const struct attempt *q, const struct rule *rule)
 {
-	if ((rule->max_pair > 0 || rule->max_source > 0) && !rule->skips_source && q->source.len == 0)
+	if (rule_counts_sources(rule) && !rule->skips_source && q->source.len == 0)
 		fields_fail(f, "context.ip", ERR_INVALID,
 		            "missing: %.*s/%.*s counts by source; send it, or set `without_source: skip` in "
 		            "the policy",

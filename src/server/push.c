@@ -422,7 +422,8 @@ static bool send_some(struct shard *s, struct push_route *route)
 		return false;
 	calling_init(&c, s);
 	if (find_due(&c, route == NULL ? 0 : push_gate_room(&s->p->gate)))
-		more = c.due.messages == 0 ? call_run(&c, COMMIT_TAKE) == ERR_NONE : send_due(&c, route);
+		more = route == NULL || c.due.messages == 0 ? call_run(&c, COMMIT_TAKE) == ERR_NONE
+		                                            : send_due(&c, route);
 	own_call_release(&c.own);
 	return more;
 }

@@ -92,7 +92,7 @@ static enum err_code others_find(struct context *ctx, const struct alias_change 
 
 enum err_code alias_add(struct context *ctx, const struct alias_change *q, struct err *err)
 {
-	struct aliases all;
+	struct aliases all = {0};
 	struct bytes   id;
 	struct looked  marker;
 	struct row     row;

@@ -9,15 +9,15 @@
 #include "service/lock.h"
 
 /* A row that is to be read, and what for. */
-enum want_kind { WANT_STATE, WANT_LOCK, WANT_COUNT };
+enum want_kind { WANT_STATE, WANT_LOCK, WANT_COUNT, WANT_STREAK };
 
 struct want {
 	struct looked       row;
 	enum want_kind      kind;
-	struct verdict     *verdict;      /* LOCK: what it adds to */
+	struct verdict     *verdict;      /* LOCK, STREAK: what it adds to */
 	const struct item **state;        /* STATE: where it is told */
-	bool                only_persons; /* LOCK */
-	int64_t             until_s;      /* LOCK: set until then */
+	bool                only_persons; /* LOCK, STREAK */
+	int64_t             until_s;      /* LOCK, STREAK: set until then */
 	struct counter     *counter;      /* COUNT */
 };
 
@@ -105,6 +105,11 @@ static struct bytes qualifier_of(const struct attempt *q, enum rule_qualifier by
 	return nothing;
 }
 
+struct bytes attempt_qualifier(const struct attempt *q)
+{
+	return qualifier_of(q, q->rule->qualifier);
+}
+
 /* States are those of the ids that a call names and of their users: what is said of another address of the person is not said of these. */
 static uint32_t states_of(const struct attempt *q)
 {
@@ -127,7 +132,7 @@ static void counters_choose(const struct look *l)
 		counter_add(l,
 		            &(struct counter){.scope = SCOPE_SUBJECT,
 		                              .pk = q->subjects[0],
-		                              .qualifier = qualifier_of(q, q->rule->qualifier),
+		                              .qualifier = attempt_qualifier(q),
 		                              .max = q->rule->max,
 		                              .max_each = q->rule->max_each},
 		            NULL);
@@ -143,6 +148,11 @@ static void counters_choose(const struct look *l)
 		        l,
 		        &(struct counter){.scope = SCOPE_SOURCE, .pk = q->source, .max = q->rule->max_source},
 		        NULL);
+	if (q->rule->max_network > 0 && q->network.len > 0 && sourced)
+		counter_add(l,
+		            &(struct counter){
+		                    .scope = SCOPE_SOURCE, .pk = q->network, .max = q->rule->max_network},
+		            NULL);
 }
 
 /* Others may have written it: no count is negative, and none so large that a sum could overflow. */
@@ -273,6 +283,11 @@ struct lock_shape counter_lock_shape(const struct counter *c, const struct rule 
 	return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_LOCK, each ? c->qualifier : nothing};
 }
 
+const struct rule_refs *counter_sets(const struct counter *c, const struct rule *rule)
+{
+	return c->scope == SCOPE_SOURCE ? &rule->source_sets : &rule->sets;
+}
+
 /* What rules set since it was begun does not stop an attempt that is finished (reservation.h, 4). Of one that began though a rule
  * in shadow mode would have refused it, that is said again. */
 static bool is_finished_past(const struct look *l, const struct verdict *of)
@@ -291,26 +306,32 @@ static void lock_judge(const struct look *l, const struct want *w)
 	verdict_add(w->verdict, &locked);
 }
 
-static void lock_want(struct look *l, struct bytes pk, struct bytes sk, const struct rule_heed *h,
-                      bool only_persons)
+static struct want *lock_want(struct look *l, struct bytes pk, struct bytes sk, const struct rule_heed *h,
+                              bool only_persons)
 {
 	struct want *w = want_add(l, WANT_LOCK, pk, sk);
 
 	w->verdict = &l->out->verdict;
 	w->only_persons = only_persons || h->only_persons;
 	w->until_s = h->until_s;
+	return w;
 }
 
 /* In the lane of a known device those that people set hold. */
 static void subject_locks_want(struct look *l, const struct rule_heed *h, struct bytes qualifier)
 {
 	struct bytes sk = qualifier.len == 0 ? h->sk : key_under(l->ctx->arena, h->sk, qualifier);
+	uint32_t     count = h->streak ? states_of(l->q) : l->q->subject_count; /* streak.h, 4 */
 
-	for (uint32_t i = 0; i < l->q->subject_count; i++)
-		lock_want(l, l->q->subjects[i], sk, h, l->out->lane.open);
+	for (uint32_t i = 0; i < count; i++) {
+		struct want *w = lock_want(l, l->q->subjects[i], sk, h, l->out->lane.open);
+
+		w->kind = h->streak ? WANT_STREAK : WANT_LOCK;
+	}
 }
 
-/* Also if the source is not counted, people may have locked it. */
+/* Also if the source is not counted, people may have locked it. The lock of sources may be that of the whole network, also if no rule
+ * counts networks by now. */
 static void source_locks_want(struct look *l, const struct rule_heed *h)
 {
 	const struct attempt *q = l->q;
@@ -320,7 +341,9 @@ static void source_locks_want(struct look *l, const struct rule_heed *h)
 		return;
 	if (h->reach == REACH_SOURCE)
 		lock_want(l, q->source, h->sk, h, !counted);
-	else if (counted)
+	if (h->reach == REACH_SOURCE && q->network.len > 0 && bytes_is(h->lock.name, LOCK_OF_SOURCE))
+		lock_want(l, q->network, h->sk, h, !counted);
+	if (h->reach == REACH_PAIR && counted)
 		subject_locks_want(l, h, q->source);
 }
 
@@ -344,7 +367,7 @@ static void locks_want(struct look *l)
 
 static void shadow_want(struct look *l, const struct counter *c, struct bytes pk, bool each)
 {
-	const struct rule_refs *sets = &l->q->rule->sets;
+	const struct rule_refs *sets = counter_sets(c, l->q->rule);
 	struct lock_shape       shape = counter_lock_shape(c, l->q->rule, each);
 
 	for (uint32_t i = 0; i < sets->count; i++) {
@@ -379,10 +402,11 @@ static bool counter_full(const struct counter *c)
  * counted apart. The next attempt, whatever comes of it, sets the lock (attempt.c). Until then this is what it will say. */
 static enum err_code due_judge(const struct look *l, struct counter *c, struct verdict *out)
 {
-	const struct rule *rule = l->q->rule;
-	struct lock_shape  shape;
-	struct lock_new    lock;
-	struct verdict     due;
+	const struct rule     *rule = l->q->rule;
+	const struct rule_ref *name = &counter_sets(c, rule)->list[0];
+	struct lock_shape      shape;
+	struct lock_new        lock;
+	struct verdict         due;
 
 	if (out->kind >= VERDICT_LOCKED || l->out->due != NULL)
 		return ERR_NONE; /* nothing is set while something stands */
@@ -391,9 +415,9 @@ static enum err_code due_judge(const struct look *l, struct counter *c, struct v
 	lock = (struct lock_new){.pk = c->pk,
 	                         .others = l->q->subjects, /* whose level is the highest counts for all */
 	                         .other_count = c->scope == SCOPE_SOURCE ? 0 : states_of(l->q),
-	                         .journey = rule->sets.list[0].journey,
+	                         .journey = name->journey,
 	                         .type = bytes_of(shape.type),
-	                         .name = rule->sets.list[0].name,
+	                         .name = name->name,
 	                         .qualifier = shape.qualifier,
 	                         .kind = counter_lock_kind(c, rule)};
 	if (lock_foretell(l->ctx, &lock, &due, l->err) != ERR_NONE)
@@ -408,9 +432,10 @@ const struct lock_kind *counter_lock_kind(const struct counter *c, const struct 
 	return c->scope == SCOPE_PAIR || c->scope == SCOPE_SOURCE ? rule->source_lock : rule->lock;
 }
 
-/* Does it lock, rather than bar by itself? */
-static bool counter_locks(const struct counter *c, const struct rule *rule)
+bool counter_locks(const struct counter *c, const struct rule *rule)
 {
+	if (c->scope == SCOPE_SOURCE && rule->locks_sources)
+		return true;
 	return rule->at_max == AT_MAX_LOCK || (rule->at_max == AT_MAX_CHALLENGE && rule->lock_at > 0 &&
 	                                       c->scope == SCOPE_SUBJECT && c->total >= rule->lock_at);
 }
@@ -493,11 +518,13 @@ static enum err_code wanted_judge(const struct look *l)
 	for (struct looked *row = l->first; row != NULL; row = row->next) {
 		struct want *w = (struct want *)row;
 
+		if (w->kind == WANT_STREAK)
+			streak_see(&l->out->streak, row);
 		if (!row->found)
 			continue;
 		if (w->kind == WANT_COUNT)
 			row_count_in(l, w->counter, row->pk, row->sk, &row->item);
-		else if (w->kind == WANT_LOCK)
+		else if (w->kind == WANT_LOCK || w->kind == WANT_STREAK)
 			lock_judge(l, w);
 		else
 			*w->state = &row->item;
@@ -531,6 +558,7 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 	out->verdict = out->shadow = (struct verdict){0};
 	if (account_look(&l) != ERR_NONE || lane_look(&l) != ERR_NONE)
 		return err->code;
+	out->streak = (struct streak){.lane = out->lane.open};
 	counters_choose(&l);
 	for (uint32_t i = 0; i < q->subject_count; i++) {
 		seen[i] = (struct states_seen){

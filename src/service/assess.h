@@ -11,16 +11,18 @@
 #include "service/device.h"
 #include "service/rules.h"
 #include "service/state.h"
+#include "service/streak.h"
 
 enum {
 	METHOD_ID_MAX = 128,
-	COUNTERS_MAX = 3,     /* of one attempt: subject or lanes, pair, source */
+	COUNTERS_MAX = 4,     /* of one attempt: subject or lanes, pair, source, its network */
 	COUNTER_ROWS_FEW = 4, /* for which there is room at first */
 	COUNTER_ROWS_MAX =
 	        64, /* qualifiers of a type that a lock or a success removes at once; all are counted */
 };
 
 /* LANES: all known devices of the subject together; each one's own count is in device.h. */
+/* SOURCE: a source, or a network of sources: whichever the counter's pk is. */
 enum scope { SCOPE_SUBJECT, SCOPE_LANES, SCOPE_PAIR, SCOPE_SOURCE };
 
 struct reservation;
@@ -38,8 +40,9 @@ struct attempt {
 	const struct rule  *rule;
 	struct bytes        method_id, method_type, notification_type; /* empty: not said */
 	struct bytes        source;                                    /* hashed; empty: not said */
-	bool                source_allowed;                            /* it is not counted */
-	bool                source_denied;                             /* it may do nothing */
+	struct bytes        network;          /* of the source, hashed; empty: it has none */
+	bool                source_allowed;   /* it is not counted */
+	bool                source_denied;    /* it may do nothing */
 	bool                challenge_passed; /* what `challenge` asked for was done */
 	int64_t             risk; /* that the caller sees in it, up to RISK_MAX; 0: none, or not said */
 
@@ -107,6 +110,7 @@ struct assessment {
 	struct device_lane    lane; /* open: it runs there */
 	struct counter        counters[COUNTERS_MAX];
 	uint32_t              counter_count;
+	struct streak         streak;  /* of a rule in `consecutive` */
 	struct verdict        verdict; /* what stands against it now */
 	struct verdict        shadow;  /* the same of a rule in shadow mode */
 	struct counter *due; /* full, and without the lock that it sets: that is what stands. NULL: none */
@@ -133,6 +137,13 @@ const struct lock_kind *counter_lock_kind(const struct counter *c, const struct 
  * `whole` already. */
 enum err_code attempt_whole(struct context *ctx, const struct attempt *q, struct attempt *out,
                             struct err *err);
+
+/* What tells the rows of q->rule's type apart; empty: nothing does. */
+struct bytes attempt_qualifier(const struct attempt *q);
+
+/* The names of those locks; and does a full count set them, or bar by itself? */
+const struct rule_refs *counter_sets(const struct counter *c, const struct rule *rule);
+bool                    counter_locks(const struct counter *c, const struct rule *rule);
 
 enum err_code assess(struct context *ctx, const struct attempt *q, struct assessment *out, struct err *err);
 

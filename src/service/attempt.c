@@ -15,6 +15,7 @@ struct recording {
 	struct attempt_result *out;
 	struct err            *err;
 	bool                   due; /* it sets a lock that was due, and is not counted itself */
+	bool for_good;              /* one too many in a row: that lock takes the place of the subject's */
 };
 
 /* Left for the device that is remembered, and for locks with what is told of them. */
@@ -405,15 +406,16 @@ static void time_catch_up(struct recording *r, const struct counter *c)
  * count. */
 static enum err_code locks_set(struct recording *r, const struct counter *c, bool each)
 {
-	const struct rule *rule = r->q->rule;
-	struct lock_shape  shape = counter_lock_shape(c, rule, each);
-	struct locked      whom;
+	const struct rule      *rule = r->q->rule;
+	const struct rule_refs *sets = counter_sets(c, rule);
+	struct lock_shape       shape = counter_lock_shape(c, rule, each);
+	struct locked           whom;
 
 	r->out->source_locked |= is_of_source(c);
 	time_catch_up(r, c);
 	locked_find(r, c, &whom);
-	for (uint32_t i = 0; i < rule->sets.count; i++)
-		if (lock_set(r, c, &whom, &rule->sets.list[i], shape) != ERR_NONE)
+	for (uint32_t i = 0; i < sets->count; i++)
+		if (lock_set(r, c, &whom, &sets->list[i], shape) != ERR_NONE)
 			return r->err->code;
 	if (each && c->max > 0)
 		counts_move(r, c);
@@ -434,37 +436,35 @@ static void sign_out(struct recording *r, struct counter *c)
 }
 
 /* Counting goes on past the maximum, until a success that passed the challenge clears it, or it expires. */
-static enum err_code challenge(struct recording *r, struct counter *c)
+static void challenge(struct recording *r, struct counter *c)
 {
 	const struct rule *rule = r->q->rule;
 	struct verdict     v = {.kind = VERDICT_CHALLENGE, .reason = "challenge", .pk = c->pk, .sk = c->sk};
 
-	if (rule->lock_at > 0 && c->scope == SCOPE_SUBJECT && c->total >= rule->lock_at) {
-		r->out->first_time = r->out->locked_now = true;
-		return locks_set(r, c, false);
-	}
 	count_put(r, c);
 	v.until_s = c->ends_s;
 	r->out->first_time |= c->total == c->max || c->each == c->max_each;
 	verdict_add(rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
-	return ERR_NONE;
 }
 
 static enum err_code maximum_reached(struct recording *r, struct counter *c, bool each)
 {
-	if (r->q->rule->at_max == AT_MAX_CHALLENGE)
-		return challenge(r, c);
-	r->out->first_time = r->q->rule->at_max != AT_MAX_RESET;
+	if (counter_locks(c, r->q->rule)) {
+		r->out->first_time = r->out->locked_now = true;
+		return locks_set(r, c, each);
+	}
 	switch (r->q->rule->at_max) {
 	case AT_MAX_LOCK:
-		r->out->locked_now = true;
-		return locks_set(r, c, each);
+		break;
 	case AT_MAX_CHALLENGE:
+		challenge(r, c);
 		break;
 	case AT_MAX_SIGN_OUT:
+		r->out->first_time = true;
 		sign_out(r, c);
 		break;
 	case AT_MAX_RESET:
+		r->out->first_time = false;
 		counts_delete(r, c, each);
 		break;
 	}
@@ -482,12 +482,62 @@ static enum err_code counter_advance(struct recording *r, struct counter *c)
 		counter_show(c, &r->out->nearest);
 		return ERR_NONE;
 	}
+	if (r->for_good && c->scope == SCOPE_SUBJECT) {
+		counts_delete(r, c, false);
+		counter_show(c, &r->out->nearest);
+		return ERR_NONE;
+	}
 	all = c->max > 0 && c->total >= c->max;
 	each = c->max_each > 0 && c->each >= c->max_each;
 	if (!all && !each)
 		count_put(r, c);
 	counter_show(c, &r->out->nearest);
 	return all || each ? maximum_reached(r, c, !all) : ERR_NONE;
+}
+
+/* ---- failures in a row (streak.h) ---- */
+
+static enum err_code streak_lock(struct recording *r)
+{
+	static const struct counter everyone = {.scope = SCOPE_SUBJECT};
+	const struct consecutive   *c = &r->q->rules->consecutive;
+	const struct counter       *own = r->now->counter_count > 0 ? &r->now->counters[0] : &everyone;
+	struct locked               whom;
+	struct verdict              v;
+	struct lock_new             lock = {.journey = c->sets.journey,
+	                                    .type = BYTES(KEY_LOCK),
+	                                    .name = c->sets.name,
+	                                    .kind = c->lock,
+	                                    .cause = r->q->rule->name,
+	                                    .reason = BYTES(LOCK_TOO_MANY_FAILURES),
+	                                    .method_type = r->q->method_type,
+	                                    .version = r->q->rules->base.version};
+
+	locked_find(r, &everyone, &whom);
+	lock.pk = whom.ids[0];
+	lock.others = &whom.ids[1];
+	lock.other_count = whom.count - 1;
+	lock.announce_s = announce_at(r, &lock);
+	lock.history = lock_history(r, own->scope == SCOPE_SUBJECT ? own : &everyone, false);
+	if (lock_add(r->ctx, &lock, &v, r->err) != ERR_NONE)
+		return r->err->code;
+	streak_locked(r->ctx, &r->now->streak);
+	verdict_add(&r->out->verdict, &v);
+	return ERR_NONE;
+}
+
+/* Known devices are stopped by what they failed before, not by a lock. */
+static enum err_code streak_advance(struct recording *r)
+{
+	const struct streak *s = &r->now->streak;
+
+	r->for_good = !s->lane && s->total + 1 >= r->q->rules->consecutive.max;
+	if (!r->for_good) {
+		streak_fail(r->ctx, r->q, s);
+		return ERR_NONE;
+	}
+	r->out->first_time = r->out->locked_now = true;
+	return streak_lock(r);
 }
 
 /* A device that is forgotten is a stranger from now on, and is told what stands against strangers. */
@@ -513,6 +563,8 @@ static enum err_code count_all(struct recording *r)
 {
 	uint32_t before = r->ctx->changes.count;
 
+	if (streak_counts(r->q->rule) && streak_advance(r) != ERR_NONE)
+		return r->err->code;
 	for (uint32_t i = 0; i < r->now->counter_count; i++)
 		if (counter_advance(r, &r->now->counters[i]) != ERR_NONE)
 			return r->err->code;
@@ -651,6 +703,49 @@ static bool clears_own(const struct rule *rule)
 	return false;
 }
 
+/* ---- locks that grow: a success that clears the counts makes the next lock a first one again ---- */
+
+static enum err_code level_forget(struct recording *r, struct bytes pk, const struct rule_ref *lock,
+                                  struct bytes qualifier)
+{
+	struct bytes sk =
+	        key_name(r->ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, qualifier);
+	struct looked level;
+
+	if (ctx_look(r->ctx, pk, sk, &level, r->err) != ERR_NONE)
+		return r->err->code;
+	if (level.found)
+		ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, pk, sk));
+	return ERR_NONE;
+}
+
+/* Of the locks that strangers caused, a known device's success says nothing. Who has not failed since the last success has none. */
+static bool may_have_levels(const struct recording *r)
+{
+	const struct rule *rule = r->q->rule;
+
+	return lock_kind_grows(rule->lock) && !r->now->lane.open && clears_own(rule) &&
+	       (!streak_counts(rule) || streak_has(&r->now->streak, rule));
+}
+
+static enum err_code levels_forget(struct recording *r)
+{
+	const struct attempt *q = r->q;
+	struct bytes          qualifier = attempt_qualifier(q);
+	uint32_t              names = may_have_levels(r) ? q->rule->sets.count : 0;
+
+	for (uint32_t i = 0; i < q->subject_count; i++)
+		for (uint32_t j = 0; j < names; j++) {
+			const struct rule_ref *lock = &q->rule->sets.list[j];
+
+			if (level_forget(r, q->subjects[i], lock, (struct bytes){NULL, 0}) != ERR_NONE)
+				return r->err->code;
+			if (qualifier.len > 0 && level_forget(r, q->subjects[i], lock, qualifier) != ERR_NONE)
+				return r->err->code;
+		}
+	return ERR_NONE;
+}
+
 static enum err_code succeed(struct recording *r)
 {
 	if (r->q->finishing != NULL &&
@@ -660,6 +755,10 @@ static enum err_code succeed(struct recording *r)
 		return r->err->code;
 	if (attempt_new_source(r->ctx, r->q, OUTCOME_SUCCESS, r->err) != ERR_NONE)
 		return r->err->code;
+	if (levels_forget(r) != ERR_NONE)
+		return r->err->code;
+	if (streak_counts(r->q->rule))
+		streak_succeed(r->ctx, r->q, &r->now->streak);
 	if (clears_own(r->q->rule))
 		own_clear(r);
 	return others_clear(r);

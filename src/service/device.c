@@ -113,6 +113,23 @@ static struct bytes lanes_key(struct arena *a, struct bytes journey, struct byte
 	return key_name(a, journey, BYTES(KEY_DEVICE_COUNT), type, (struct bytes){NULL, 0});
 }
 
+/* Too many in a row close them too: over all types, and until a reset or a full sign-in (streak.h, 3). */
+static enum err_code streak_closes(struct context *ctx, const struct attempt *q, bool *closed,
+                                   struct err *err)
+{
+	const struct consecutive *c = &q->rules->consecutive;
+	int64_t                   failures = 0;
+	struct looked             row;
+
+	for (uint32_t i = 0; i < main_count(q); i++) {
+		if (ctx_look(ctx, q->subjects[i], c->sk, &row, err) != ERR_NONE)
+			return err->code;
+		failures += row.found ? streak_of_row(&row.item, true) : 0;
+	}
+	*closed = failures >= c->max;
+	return ERR_NONE;
+}
+
 /* (4) */
 static enum err_code lanes_closed(struct context *ctx, const struct attempt *q, bool *closed, struct err *err)
 {
@@ -126,7 +143,7 @@ static enum err_code lanes_closed(struct context *ctx, const struct attempt *q, 
 		failures += row.found ? row_i64(&row.item, "count", 0) : 0;
 	}
 	*closed = failures >= q->rule->max_lanes;
-	return ERR_NONE;
+	return *closed || !streak_counts(q->rule) ? ERR_NONE : streak_closes(ctx, q, closed, err);
 }
 
 static int64_t failures_of(struct arena *a, const struct item *row, const struct rule *rule)

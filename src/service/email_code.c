@@ -14,10 +14,8 @@ const struct user_policy *email_policy(const struct email_terms *terms)
 
 static bool fits(const struct rule *rule, enum rule_counts counts)
 {
-	bool by_source = rule->max_pair > 0 || rule->max_source > 0;
-
 	return rule->counts == counts && rule->qualifier != QUALIFY_METHOD &&
-	       (rule->skips_source || !by_source);
+	       (rule->skips_source || !rule_counts_sources(rule));
 }
 
 static enum err_code rule_get(const struct rules *rules, const struct rule_ref *ref, enum rule_counts counts,

@@ -1,5 +1,6 @@
 /* Erasers: every table that services own, and what is erased of it (erase.h, 3). */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <string.h>
 
 #include "service/dead_letter.h"
@@ -377,6 +378,7 @@ static struct bytes text_with(struct context *ctx, struct bytes text, struct byt
 {
 	struct buf out;
 
+	assert(text.data != NULL && part.data != NULL);
 	buf_init(&out, ctx->arena);
 	buf_add(&out, text.data, (size_t)(part.data - text.data));
 	buf_add_bytes(&out, next);

@@ -20,7 +20,8 @@ static void heed_add(struct rules *rules, struct rule *rule, const struct rule_h
 
 	*h = *heed;
 	h->sk = heed_key(&rules->base.arena, h);
-	rules_list_lock(rules, &h->lock);
+	if (h->reach != REACH_SOURCE) /* they are listed as locks of subjects */
+		rules_list_lock(rules, &h->lock, h->own);
 }
 
 /* A source that people locked is stopped whether or not the rule counts by source. */
@@ -53,17 +54,34 @@ static void others_add(struct rules *rules, struct rule *rule, const struct rule
 	heed_add(rules, rule, &h);
 }
 
+/* What stops a whole journey, and what failures in a row of several types set. Both are heeded as what the type sets itself, so they
+ * stay as long as it does, whatever becomes of `sources` and `consecutive`. */
+static void shared_add(struct rules *rules, struct rule *rule)
+{
+	struct rule_heed h = {.own = true, .until_s = HEED_ALWAYS};
+
+	h.lock = rules->consecutive.sets;
+	h.streak = true;
+	if (rule->streak)
+		heed_add(rules, rule, &h);
+	h.lock = rule->source_sets.list[0];
+	h.reach = REACH_SOURCE;
+	h.streak = false;
+	heed_add(rules, rule, &h);
+}
+
 void heeds_link(struct rules *rules)
 {
 	for (uint32_t i = 0; i < rules->count; i++) {
 		struct rule *rule = &rules->list[i];
-		uint32_t     room = 4 * rule->sets.count + 2 * rule->blocked_by.count;
+		uint32_t     room = 4 * rule->sets.count + 2 * rule->blocked_by.count + 2;
 
 		rule->heeds = arena_array(&rules->base.arena, room, sizeof(*rule->heeds));
 		for (uint32_t n = 0; n < rule->blocked_by.count; n++)
 			others_add(rules, rule, &rule->blocked_by.list[n]);
 		for (uint32_t n = 0; n < rule->sets.count; n++)
 			own_add(rules, rule, &rule->sets.list[n]);
+		shared_add(rules, rule);
 		rule->heeds_now = rule->heed_count;
 	}
 }
@@ -176,6 +194,7 @@ static void heed_keep(struct rules *rules, struct rule *rule, const struct rule_
 		heeds_make_room(rules, rule);
 	kept.lock = (struct rule_ref){arena_copy(a, h->lock.journey), arena_copy(a, h->lock.name)};
 	kept.until_s = until_s;
+	kept.streak = false;
 	heed_add(rules, rule, &kept);
 }
 

@@ -2,7 +2,8 @@
  * (assess.c), and lists and explanations ask it whether a lock is enforced.
  *
  * What always holds
- * (1) A rule heeds the locks that it sets (`sets`) and those that it is blocked by (`blocked_by`).
+ * (1) A rule heeds the locks that it sets (`sets`), those that it is blocked by (`blocked_by`), that of its journey's sources, and that of
+ *     failures in a row (`consecutive`) if it is one of those types.
  * (2) A lock that holds stops what it stopped when it was set, until its end, whatever policies say by then. So a rule goes
  *     on heeding what the policies before it heeded for the same type: only locks that were set until the change. What it
  *     is blocked by exists elsewhere, as a type, or as a name in its journey: that ends with it.

@@ -87,6 +87,10 @@ static size_t normalise(enum identifier_kind kind, struct bytes text, char *out)
 
 /* ---- hashing ---- */
 
+#define NETWORK_SUFFIX "/48"
+
+enum { NETWORK_BYTES = 6 };
+
 /* *normal is what was hashed. */
 static bool normal_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
                         struct bytes *normal, struct bytes *out)
@@ -125,6 +129,24 @@ bool identifier_hash(const struct identifier_key *k, struct arena *a, enum ident
                      struct bytes text, struct bytes *out)
 {
 	return normal_hash(k, a, kind, &text, out);
+}
+
+/* What is hashed ends unlike any address, for the first source of a network is not the network. */
+bool identifier_hash_network(const struct identifier_key *k, struct arena *a, struct bytes address,
+                             struct bytes *out)
+{
+	char    message[] = "ip:......" NETWORK_SUFFIX;
+	char   *id = arena_alloc(a, 3 + IDENTIFIER_HASH_CHARS);
+	uint8_t ip[16], mac[SHA256_BYTES];
+
+	if (!identifier_ip_parse(address, ip) || address_is_v4(ip))
+		return false;
+	memcpy(message + 3, ip, NETWORK_BYTES);
+	hmac_sha256(&k->hmac, (struct bytes){message, sizeof(message) - 1}, mac);
+	memcpy(id, message, 3);
+	base64_url_write((struct bytes){(const char *)mac, IDENTIFIER_HASH_CHARS / 4 * 3}, id + 3);
+	*out = (struct bytes){id, 3 + IDENTIFIER_HASH_CHARS};
+	return true;
 }
 
 struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *a, const char *purpose,
@@ -192,6 +214,17 @@ static struct bytes plain_read(struct fields *f, const char *name, struct bytes 
 	return text;
 }
 
+static bool kind_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
+                      struct bytes *text, struct bytes *out)
+{
+	size_t suffix = strlen(NETWORK_SUFFIX);
+
+	if (kind == IDENTIFIER_IP && text->len > suffix &&
+	    memcmp(text->data + text->len - suffix, NETWORK_SUFFIX, suffix) == 0)
+		return identifier_hash_network(k, a, (struct bytes){text->data, text->len - suffix}, out);
+	return normal_hash(k, a, kind, text, out);
+}
+
 static struct identifier personal_read(const struct identifier_key *k, struct arena *a, struct fields *f,
                                        const char *name, const struct json *member)
 {
@@ -204,7 +237,7 @@ static struct identifier personal_read(const struct identifier_key *k, struct ar
 			continue;
 		text = json_text(json_children(member));
 		if (json_children(member)->type != JSON_STRING ||
-		    !normal_hash(k, a, (enum identifier_kind)i, &text, &out.id))
+		    !kind_hash(k, a, (enum identifier_kind)i, &text, &out.id))
 			fields_fail(f, name, ERR_INVALID, "not a valid %s%s", kinds[i],
 			            i == IDENTIFIER_PHONE ? IDENTIFIER_PHONE_FORM : "");
 		else if (i == IDENTIFIER_EMAIL)

@@ -47,6 +47,10 @@ bool identifier_hash(const struct identifier_key *k, struct arena *a, enum ident
 /* The same of an address that a row has, also of one that is refused by now (email_of_row). */
 struct bytes identifier_of_row_email(const struct identifier_key *k, struct arena *a, struct bytes email);
 
+/* The same of the IPv6 network of 48 bits that an address is in: a site has one, and with it 65,536 sources. False for IPv4. */
+bool identifier_hash_network(const struct identifier_key *k, struct arena *a, struct bytes address,
+                             struct bytes *out);
+
 /* The hash alone, of a text that is no identifier; `purpose` keeps it apart from every other use of the key. */
 struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *a, const char *purpose,
                                   struct bytes text);
@@ -55,6 +59,7 @@ struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *
 #define IDENTIFIER_ERASED "erased:"
 
 /* A subject: a member that is a plain id ("alice"), or an object with one member that names the kind ({"email": …}).
+ * {"ip": "2001:db8:1::/48"} is that network.
  * Plain ids are kept as they are. So they are refused if they are personal on their face, or begin like a hashed one
  * without having the form of one, or like one that was erased: nothing may happen to it any more. Errors go into f. */
 struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,

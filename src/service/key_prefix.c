@@ -43,6 +43,8 @@ static void compare_at(struct comparing *c, const struct rules *rules, unsigned 
 		compare(c, place == 1 ? rules->list[i].classifier_type : rules->list[i].type);
 	for (uint32_t i = 0; place == 2 && i < rules->lock_count; i++)
 		compare(c, key_split(rules->locks[i].sk).classifier);
+	if (place == 2)
+		compare(c, BYTES(LOCK_OF_SOURCE));
 	if (place < 2)
 		compare_all(c, place == 0 ? families : types);
 }

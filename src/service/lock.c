@@ -12,10 +12,15 @@ bool lock_holds(const struct item *row, int64_t now_us)
 	return !row_expired(row, "ttl", now_us) && row_i64(row, "count", 1) != 0;
 }
 
+/* What people give as a reason is theirs. */
+static const char *reason_of(struct bytes cause, struct bytes reason)
+{
+	return cause.len > 0 && bytes_is(reason, LOCK_TOO_MANY_FAILURES) ? LOCK_TOO_MANY_FAILURES : "lock";
+}
+
 struct verdict lock_verdict(const struct looked *lock)
 {
 	struct verdict v = {.kind = VERDICT_LOCKED,
-	                    .reason = "lock",
 	                    .pk = lock->pk,
 	                    .sk = lock->sk,
 	                    .until_s = row_i64(&lock->item, "ttl", 0),
@@ -23,6 +28,7 @@ struct verdict lock_verdict(const struct looked *lock)
 
 	if (v.until_s == 0)
 		v.kind = VERDICT_LOCKED_PERMANENT;
+	v.reason = reason_of(row_text(&lock->item, "cause"), row_text(&lock->item, "reason"));
 	return v;
 }
 
@@ -169,7 +175,7 @@ static void levels_put(struct context *ctx, const struct lock_new *lock, const s
 static struct verdict term_verdict(const struct lock_new *lock, struct bytes sk, const struct term *term)
 {
 	return (struct verdict){.kind = term->ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
-	                        .reason = "lock",
+	                        .reason = reason_of(lock->cause, lock->reason),
 	                        .until_s = term->ends_s,
 	                        .pk = lock->pk,
 	                        .sk = sk,
@@ -334,7 +340,7 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 	if (!held && lock_overdue(ctx, lock->pk, sk, err) != ERR_NONE)
 		return err->code;
 	group_put(ctx, &set, g, &term);
-	*out = term_verdict(lock, sk, &term);
+	*out = term_verdict(&set, sk, &term);
 	return ERR_NONE;
 }
 

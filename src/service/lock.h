@@ -26,13 +26,17 @@ struct lock_new {
 	const struct lock_kind *kind;
 	int64_t                 duration_s;                     /* instead of the kind's; 0: the kind's */
 	struct bytes            method_type, notification_type; /* empty: none */
-	struct bytes            cause;          /* the rule that set it; empty: a person did */
-	struct bytes            set_by, reason; /* of a person's: who (empty: LOCK_BY_SOMEONE), and why */
-	int64_t                 version;        /* of the policies */
-	struct bytes            history;        /* the attempts behind it; empty: none */
-	struct lock_took        took;
+	struct bytes            cause; /* the rule that set it; empty: a person did */
+	struct bytes            set_by,
+	        reason;           /* of a person's: who (empty: LOCK_BY_SOMEONE), and why. Of a rule's: why */
+	int64_t          version; /* of the policies */
+	struct bytes     history; /* the attempts behind it; empty: none */
+	struct lock_took took;
 	int64_t announce_s; /* it is published then, if it is not withdrawn before (lock_event.h, 5); 0: at once */
 };
+
+/* Of a rule's lock: the reason if it is that of failures in a row (streak.h). It is what its verdict says, too. */
+#define LOCK_TOO_MANY_FAILURES "too_many_failures"
 
 enum { LOCK_REASON_MAX = 256, LOCK_SET_BY_MAX = 128 };
 

@@ -70,6 +70,8 @@ static void cause_add(struct context *ctx, const struct item *lock, struct row *
 	text_add(data, "cause", row_text(lock, "cause"));
 	if (!lock_is_persons(lock))
 		row_set_i64(data, "policyVersion", row_i64(lock, "policy_version", 0));
+	if (!lock_is_persons(lock))
+		text_add(data, "reason", row_text(lock, "reason"));
 	if (lock_is_persons(lock) && ctx_publishes_personal(ctx, EVENT_LOCK_SET)) {
 		text_add(data, "person", row_text(lock, "set_by"));
 		text_add(data, "reason", row_text(lock, "reason"));

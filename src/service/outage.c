@@ -53,6 +53,7 @@ static const struct text_field text_fields[] = {
         FIELD("method_type", q.method_type),
         FIELD("notification_type", q.notification_type),
         FIELD("source", q.source),
+        FIELD("network", q.network),
         FIELD("device", q.device),
         FIELD("device_of", q.device_of),
         FIELD("device_id", q.device_id),

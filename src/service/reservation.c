@@ -191,6 +191,7 @@ static void request_note(const struct attempt *q, struct arena *a, struct row *r
 	text_add(row, "mfa_method_type", q->method_type);
 	text_add(row, "notification_type", q->notification_type);
 	text_add(row, "source", q->source);
+	text_add(row, "network", q->network);
 	text_add(row, "device", q->device);
 	text_add(row, "device_of", q->device_of);
 	text_add(row, DEVICE_LINK, q->device_id);
@@ -267,6 +268,7 @@ static void request_read(const struct item *row, struct attempt *q)
 	q->method_type = row_text(row, "mfa_method_type");
 	q->notification_type = row_text(row, "notification_type");
 	q->source = row_text(row, "source");
+	q->network = row_text(row, "network");
 	q->device = row_text(row, "device");
 	q->device_of = row_text(row, "device_of");
 	q->device_id = row_text(row, DEVICE_LINK);

@@ -133,20 +133,23 @@ static void count_restore(struct undoing *u, const struct item *note, const stru
 /* One that was right is taken off a count that a lock removed: is the rest below the maximum, it locks nobody. */
 static enum err_code taken_test(struct undoing *u, const struct item *note)
 {
-	const struct rule *rule = u->r->q.rule;
-	struct looked      lock, right;
-	bool               lifted = false;
+	const struct attempt   *q = &u->r->q;
+	const struct rule_refs *sets = &q->rule->source_sets;
+	bool                    network = bytes_equal(row_text(note, "PK"), q->network);
+	int64_t                 max = network ? q->rule->max_network : q->rule->max_source;
+	struct looked           lock, right;
+	bool                    lifted = false;
 
 	if (right_look(u, note, &right) != ERR_NONE)
 		return u->err->code;
-	for (uint32_t i = 0; i < rule->sets.count; i++) {
+	for (uint32_t i = 0; i < sets->count; i++) {
 		int64_t left;
 
-		if (taker_look(u, note, &rule->sets.list[i], &lock) != ERR_NONE)
+		if (taker_look(u, note, &sets->list[i], &lock) != ERR_NONE)
 			return u->err->code;
-		left = lock.found ? row_i64(&lock.item, LOCK_TOOK_COUNT, 0) - 1 : rule->max_source;
+		left = lock.found ? row_i64(&lock.item, LOCK_TOOK_COUNT, 0) - 1 : max;
 		left -= lock.found && right.found ? row_i64(&right.item, "count", 0) : 0;
-		if (left >= rule->max_source)
+		if (left >= max)
 			continue;
 		if (lock_withdraw(u->ctx, &lock.item, u->err) != ERR_NONE)
 			return u->err->code;

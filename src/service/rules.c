@@ -118,6 +118,13 @@ static bool refs_have(const struct rule_refs *refs, struct bytes journey, struct
 	return false;
 }
 
+static bool is_consecutive(const struct rules *r, struct bytes journey, struct bytes name)
+{
+	const struct consecutive *c = &r->consecutive;
+
+	return c->max > 0 && bytes_equal(c->sets.journey, journey) && bytes_equal(c->sets.name, name);
+}
+
 bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes name)
 {
 	const struct journey *j = rules_journey(r, journey);
@@ -125,17 +132,23 @@ bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes na
 	for (uint32_t i = 0; j != NULL && i < j->lock_count; i++)
 		if (bytes_equal(j->locks[i], name))
 			return true;
+	if (is_consecutive(r, journey, name))
+		return true;
 	for (uint32_t i = 0; i < r->count; i++)
-		if (refs_have(&r->list[i].sets, journey, name))
+		if (refs_have(&r->list[i].sets, journey, name) ||
+		    refs_have(&r->list[i].source_sets, journey, name))
 			return true;
 	return false;
 }
 
+bool lock_kind_grows(const struct lock_kind *kind)
+{
+	return kind != NULL && kind->duration_s > 0 && (kind->factor != 1 || kind->then != NULL);
+}
+
 static uint32_t kind_rows(const struct lock_kind *kind)
 {
-	bool grows = kind != NULL && kind->duration_s > 0 && (kind->factor != 1 || kind->then != NULL);
-
-	return grows ? 2 : 1;
+	return lock_kind_grows(kind) ? 2 : 1;
 }
 
 static uint32_t locks_times(const struct rule *rule, uint32_t subjects, uint32_t own, uint32_t source)
@@ -146,9 +159,14 @@ static uint32_t locks_times(const struct rule *rule, uint32_t subjects, uint32_t
 		rows += subjects * own;
 	if (rule->max_pair > 0)
 		rows += subjects * source;
-	if (rule->max_source > 0)
+	rows *= rule->sets.count;
+	if (rule->streak && rows < subjects) /* its lock takes the place of the subject's */
+		rows = subjects;
+	if (rule->max_source > 0 && rule->locks_sources)
 		rows += source;
-	return rule->sets.count * rows;
+	if (rule->max_network > 0 && rule->locks_sources)
+		rows += source;
+	return rows;
 }
 
 uint32_t rule_lock_count(const struct rule *rule, uint32_t subjects)
@@ -405,16 +423,18 @@ static bool has_types(const struct rules *rules, struct bytes journey)
 	return false;
 }
 
-void rules_list_lock(struct rules *rules, const struct rule_ref *ref)
+void rules_list_lock(struct rules *rules, const struct rule_ref *ref, bool by_rule)
 {
 	struct arena     *a = &rules->base.arena;
 	struct lock_known lock = {
 	        key_name(a, ref->journey, BYTES(KEY_LOCK), ref->name, (struct bytes){NULL, 0}),
-	        !has_types(rules, ref->journey)};
+	        !by_rule && !has_types(rules, ref->journey)};
 
 	for (uint32_t i = 0; i < rules->lock_count; i++)
-		if (bytes_equal(rules->locks[i].sk, lock.sk))
+		if (bytes_equal(rules->locks[i].sk, lock.sk)) {
+			rules->locks[i].only_people &= lock.only_people;
 			return;
+		}
 	if (rules->lock_count == rules->lock_room) {
 		struct lock_known *more =
 		        arena_array(a, rules->lock_room = 2 * rules->lock_room + 16, sizeof(*more));
@@ -431,13 +451,54 @@ static void locks_list(struct rules *rules)
 {
 	for (uint32_t i = 0; i < rules->journey_count; i++)
 		for (uint32_t n = 0; n < rules->journeys[i].lock_count; n++)
-			rules_list_lock(rules, &(struct rule_ref){rules->journeys[i].name,
-			                                          rules->journeys[i].locks[n]});
+			rules_list_lock(
+			        rules,
+			        &(struct rule_ref){rules->journeys[i].name, rules->journeys[i].locks[n]},
+			        is_consecutive(rules, rules->journeys[i].name, rules->journeys[i].locks[n]));
+}
+
+/* ---- consecutive failures ---- */
+
+static void link_types(struct rules *rules, const struct rule_refs *refs, bool ends, struct fields *f)
+{
+	for (uint32_t i = 0; i < refs->count; i++) {
+		const struct rule_ref *ref = &refs->list[i];
+		uint32_t               count = 0;
+		const struct rule     *named = rules_of_type(rules, ref->journey, ref->name, &count);
+
+		if (named == NULL || named->counts != COUNT_FAILURE || (ends && !named->streak))
+			fields_fail(f, "consecutive", ERR_INVALID,
+			            ends ? "`ended_by` names %.*s/%.*s, which is not in `of`"
+			                 : "`of` names %.*s/%.*s, which is not a type that counts failures",
+			            BYTES_ARG(ref->journey), BYTES_ARG(ref->name));
+		for (uint32_t j = 0; j < count; j++) {
+			struct rule *rule = &rules->list[named - rules->list + j];
+
+			rule->streak |= !ends;
+			rule->ends_streak |= ends;
+		}
+	}
+}
+
+static void link_consecutive(struct rules *rules, struct fields *f)
+{
+	struct consecutive *c = &rules->consecutive;
+	struct arena       *a = &rules->base.arena;
+
+	for (uint32_t i = 0; i < rules->count; i++)
+		rules->list[i].name = arena_printf(a, "%.*s/%.*s", BYTES_ARG(rules->list[i].journey),
+		                                   BYTES_ARG(rules->list[i].type));
+	if (c->max == 0)
+		return;
+	c->sk = key_name(a, c->sets.journey, BYTES(KEY_LOCK), c->sets.name, (struct bytes){NULL, 0});
+	link_types(rules, &c->of, false, f);
+	link_types(rules, &c->ended_by, true, f);
 }
 
 void rules_link(struct rules *rules, struct fields *f)
 {
 	sort(rules, f);
+	link_consecutive(rules, f);
 	check_refs(rules, f);
 	link_devices(rules, f);
 	tally_attach(rules);

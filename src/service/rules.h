@@ -41,6 +41,9 @@ struct lock_kind {
 	int64_t                 after;
 };
 
+/* What the lock of a source is called. It stops every type of its journey. */
+#define LOCK_OF_SOURCE "SOURCE"
+
 /* A count ("SIGN_IN", "PASSWORD_ENTRY") or a lock. */
 struct rule_ref {
 	struct bytes journey, name;
@@ -71,6 +74,7 @@ struct rule_heed {
 	enum rule_qualifier qualifier;    /* REACH_QUALIFIER: what its rows are told apart by */
 	bool                own;          /* the rule sets it, or did */
 	bool                only_persons; /* if people set it */
+	bool                streak;       /* its row has the failures in a row, too (streak.h) */
 	int64_t             until_s;      /* set until then; HEED_ALWAYS: whenever */
 };
 
@@ -84,6 +88,7 @@ struct rule {
 	int64_t                 max_each;        /* of one; 0: no such bound */
 	int64_t                 max_pair;        /* of one subject from one source */
 	int64_t                 max_source;      /* of one source, whatever the subject */
+	int64_t                 max_network;     /* of one IPv6 network of 48 bits: of all its sources */
 	bool                    skips_source;    /* attempts without one are taken, and not counted by it */
 	int64_t                 max_device; /* of a known device: its own budget; 0: there is no such lane */
 	int64_t                 max_lanes;  /* of all known devices of a subject together */
@@ -99,6 +104,8 @@ struct rule {
 	const struct lock_kind *lock;    /* AT_MAX_LOCK, lock_at */
 	int64_t                 source_life_s; /* of counts by source, from their first; 0: as the others */
 	const struct lock_kind *source_lock;   /* of counts by source */
+	bool                    locks_sources; /* at their maximum, whatever at_max says of subjects */
+	struct rule_refs        source_sets;   /* the lock of a source, of the whole journey */
 	struct rule_refs        sets;          /* locks */
 	struct rule_refs        blocked_by;    /* locks set by others that block this too */
 	struct rule_heed       *heeds;         /* what stops it: by these policies, then by those before */
@@ -107,8 +114,11 @@ struct rule {
 	struct rule_refs        known_after;           /* of that lane: whose success makes a device known */
 	struct bytes           *notifications;         /* known notification types; none: any */
 	uint32_t                notification_count;
-	int64_t            challenge_from; /* a risk from which on a challenge is to be passed; 0: none */
-	int64_t            blocked_from;   /* … from which on nothing is; 0: none */
+	struct bytes            name;        /* "SIGN_IN/PASSWORD_ENTRY" */
+	bool                    streak;      /* its failures are consecutive ones (streak.h) */
+	bool                    ends_streak; /* its success ends all of them */
+	int64_t            challenge_from;   /* a risk from which on a challenge is to be passed; 0: none */
+	int64_t            blocked_from;     /* … from which on nothing is; 0: none */
 	bool               shadow;
 	bool               fails_closed; /* without tables, a subject that is not known is refused */
 	struct rule_tally *tally;        /* for metrics; shared by the rules of a type */
@@ -123,7 +133,7 @@ struct journey {
 /* A lock that there may be: its sort key, without a qualifier. */
 struct lock_known {
 	struct bytes sk;
-	bool         only_people; /* no rule sets it: its journey has no types */
+	bool         only_people; /* no rule sets it, or did: its journey has no types */
 };
 
 /* What a reset of a credential clears. */
@@ -133,6 +143,16 @@ struct reset {
 	bool                   ends_demand;
 	enum intervention_flag demand;        /* which */
 	bool                   keeps_devices; /* known ones; else they are forgotten */
+};
+
+/* Failures of a person in a row, over several types (streak.h). */
+struct consecutive {
+	int64_t                 max; /* 0: they are not counted */
+	int64_t                 life_s;
+	const struct lock_kind *lock;
+	struct rule_ref         sets;         /* the lock */
+	struct bytes            sk;           /* … its sort key */
+	struct rule_refs        of, ended_by; /* types */
 };
 
 struct rules {
@@ -148,6 +168,7 @@ struct rules {
 	size_t             heeds_bytes; /* of what is heeded by the policies before, as text */
 	struct reset      *resets;
 	uint32_t           reset_count;
+	struct consecutive consecutive;
 	bool fails_closed; /* what rules say unless they say otherwise, and what tokens are judged by */
 	struct network *allowed, *denied; /* sources that are not counted; that may do nothing */
 	uint32_t        allowed_count, denied_count;
@@ -168,6 +189,12 @@ const struct rule *rules_type_meant(const struct rules *r, struct bytes journey,
 uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects);
 uint32_t rule_lock_count(const struct rule *rule, uint32_t subjects); /* the same, without their levels */
 
+/* Does it count by source: with the subject, of all subjects, or of a whole network? */
+static inline bool rule_counts_sources(const struct rule *rule)
+{
+	return rule->max_pair > 0 || rule->max_source > 0 || rule->max_network > 0;
+}
+
 const struct journey   *rules_journey(const struct rules *r, struct bytes name);
 const struct lock_kind *rules_kind(const struct rules *r, struct bytes name);
 const struct reset     *rules_reset(const struct rules *r, struct bytes name);
@@ -175,8 +202,11 @@ const struct reset     *rules_reset(const struct rules *r, struct bytes name);
 /* Is it a lock that a rule sets or a journey names? */
 bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes name);
 
-/* While a set is made: adds it to `locks`. */
-void rules_list_lock(struct rules *rules, const struct rule_ref *lock);
+/* While a set is made: adds it to `locks`. `by_rule`: a rule sets it, or did. */
+void rules_list_lock(struct rules *rules, const struct rule_ref *lock, bool by_rule);
+
+/* Each lock of this kind takes a row more, for how many there were. */
+bool lock_kind_grows(const struct lock_kind *kind);
 
 bool rules_allow_source(const struct rules *r, const uint8_t address[16]);
 bool rules_deny_source(const struct rules *r, const uint8_t address[16]);

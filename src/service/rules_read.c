@@ -8,6 +8,11 @@
 struct reader {
 	struct rules *rules;
 	struct arena *arena;
+
+	/* `sources`: what rules that count by source say of it unless they say otherwise. */
+	int64_t      source_life_s;
+	struct bytes source_lock;
+	int          without_source;
 };
 
 /* ---- names and references ---- */
@@ -187,19 +192,27 @@ static void lane_read(struct reader *r, struct rule *rule, struct fields *f)
 	fields_end(&device);
 }
 
+static const char *const without_names[] = {"refuse", "skip", NULL};
+
+/* Whatever the subject. */
+static bool counts_sources(const struct rule *rule)
+{
+	return rule->max_source > 0 || rule->max_network > 0;
+}
+
 /* What is different of counts by source. One cannot count an attempt without a source: it is refused, or taken
  * uncounted. */
-static void source_read(struct rule *rule, struct fields *f)
+static void source_read(struct reader *r, struct rule *rule, struct fields *f)
 {
-	static const char *const names[] = {"refuse", "skip", NULL};
 	static const char *const settings[] = {"without_source", "source_life", "source_lock", NULL};
 
-	rule->skips_source = fields_choice(f, "without_source", names, 0) == 1;
-	rule->source_life_s = fields_i64_or(f, "source_life", 1, RULE_SECONDS_MAX, 0);
+	rule->skips_source = fields_choice(f, "without_source", without_names, r->without_source) == 1;
+	rule->source_life_s = fields_i64_or(f, "source_life", 1, RULE_SECONDS_MAX, r->source_life_s);
 	for (int i = 0; settings[i] != NULL; i++)
-		if (fields_has(f, settings[i]) && rule->max_pair == 0 && rule->max_source == 0)
-			fields_fail(f, settings[i], ERR_INVALID,
-			            "only valid together with max_from_source or max_of_source");
+		if (fields_has(f, settings[i]) && !counts_sources(rule) && rule->max_pair == 0)
+			fields_fail(
+			        f, settings[i], ERR_INVALID,
+			        "only valid together with max_from_source, max_of_source or max_of_network");
 }
 
 static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
@@ -208,11 +221,24 @@ static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
 	rule->max_each = fields_i64_or(f, "max_each", 1, RULE_MAX_MAX, 0);
 	rule->max_pair = fields_i64_or(f, "max_from_source", 1, RULE_MAX_MAX, 0);
 	rule->max_source = fields_i64_or(f, "max_of_source", 1, RULE_MAX_MAX, 0);
-	source_read(rule, f);
+	rule->max_network = fields_i64_or(f, "max_of_network", 1, RULE_MAX_MAX, 0);
+	source_read(r, rule, f);
 	lane_read(r, rule, f);
-	if (rule->max == 0 && rule->max_each == 0 && rule->max_pair == 0 && rule->max_source == 0)
+	if (rule->max == 0 && rule->max_each == 0 && rule->max_pair == 0 && !counts_sources(rule))
 		fields_fail(f, "max", ERR_INVALID,
-		            "missing: set max, max_each, max_from_source or max_of_source");
+		            "missing: set max, max_each, max_from_source, max_of_source or max_of_network");
+}
+
+/* Sources lock where subjects do; and where a kind of lock is named for them, whatever becomes of subjects. */
+static void source_ends_read(struct reader *r, struct rule *rule, struct fields *f)
+{
+	bool named = fields_has(f, "source_lock") || r->source_lock.len > 0;
+
+	rule->source_sets = refs_one(r, rule->journey, BYTES(LOCK_OF_SOURCE));
+	rule->source_lock = rule->lock;
+	if (named && (counts_sources(rule) || rule->max_pair > 0))
+		rule->source_lock = lock_read(r, f, "source_lock", r->source_lock);
+	rule->locks_sources = counts_sources(rule) && (rule->at_max == AT_MAX_LOCK || named);
 }
 
 static void rule_read_ends(struct reader *r, struct rule *rule, struct fields *f)
@@ -232,18 +258,13 @@ static void rule_read_ends(struct reader *r, struct rule *rule, struct fields *f
 	rule->clears = refs_read(r, f, "clears", rule->journey);
 	if (locks) {
 		rule->lock = lock_read(r, f, "lock", BYTES("STANDARD"));
-		rule->source_lock =
-		        rule->lock == NULL ? NULL : lock_read(r, f, "source_lock", rule->lock->name);
 		if (rule->sets.count == 0)
 			rule->sets = refs_one(r, rule->journey, rule->type);
-	} else if (fields_has(f, "lock") || fields_has(f, "source_lock") || rule->sets.count > 0) {
-		fields_fail(f,
-		            fields_has(f, "lock")          ? "lock"
-		            : fields_has(f, "source_lock") ? "source_lock"
-		                                           : "sets",
-		            ERR_INVALID,
+	} else if (fields_has(f, "lock") || rule->sets.count > 0) {
+		fields_fail(f, fields_has(f, "lock") ? "lock" : "sets", ERR_INVALID,
 		            "only valid if the rule locks: `at_max: lock`, or `challenge` with `lock_at`");
 	}
+	source_ends_read(r, rule, f);
 	if (!fields_has(f, "clears"))
 		rule->clears = refs_one(r, rule->journey, rule->type);
 }
@@ -461,6 +482,31 @@ static void resets_read(struct reader *r, struct fields *f)
 	}
 }
 
+/* ---- consecutive failures ---- */
+
+enum { CONSECUTIVE_LIFE_S = 365 * 86400 };
+
+static void consecutive_read(struct reader *r, struct fields *f)
+{
+	const struct json  *member = fields_object(f, "consecutive", 6);
+	struct consecutive *c = &r->rules->consecutive;
+	struct fields       in;
+
+	if (member == NULL)
+		return;
+	fields_enter(&in, f, BYTES("consecutive"), member);
+	c->max = fields_i64(&in, "max", 1, RULE_MAX_MAX);
+	c->life_s = fields_i64_or(&in, "life", 1, RULE_SECONDS_MAX, CONSECUTIVE_LIFE_S);
+	c->lock = lock_read(r, &in, "lock", BYTES("PERMANENT"));
+	if (!ref_read(r, fields_text(&in, "sets", 2 * RULE_NAME_MAX + 1), (struct bytes){NULL, 0}, &c->sets))
+		fields_fail(&in, "sets", ERR_INVALID, "must be the name of a lock, like JOURNEY/NAME");
+	c->of = refs_read(r, &in, "of", (struct bytes){NULL, 0});
+	c->ended_by = refs_read(r, &in, "ended_by", (struct bytes){NULL, 0});
+	if (c->of.count == 0)
+		fields_fail(&in, "of", ERR_INVALID, "must name at least one type, like JOURNEY/TYPE");
+	fields_end(&in);
+}
+
 static struct network *networks_read(struct reader *r, struct fields *f, const char *name, uint32_t *count)
 {
 	const struct json *array = fields_array(f, name, SOURCE_RANGES_MAX);
@@ -480,16 +526,36 @@ static struct network *networks_read(struct reader *r, struct fields *f, const c
 
 /* ---- all of it ---- */
 
+static void sources_read(struct reader *r, struct fields *f)
+{
+	const struct json *sources = fields_object(f, "sources", 3);
+	struct fields      in;
+
+	if (sources == NULL)
+		return;
+	fields_enter(&in, f, BYTES("sources"), sources);
+	r->source_life_s = fields_i64_or(&in, "life", 1, RULE_SECONDS_MAX, 0);
+	r->without_source = fields_choice(&in, "without", without_names, 0);
+	if (fields_has(&in, "lock")) {
+		const struct lock_kind *kind = lock_read(r, &in, "lock", (struct bytes){NULL, 0});
+
+		r->source_lock = kind == NULL ? r->source_lock : kind->name;
+	}
+	fields_end(&in);
+}
+
 enum err_code rules_parse(const struct json *tree, struct document **out, struct err *err)
 {
 	struct rules *rules = document_make(sizeof(*rules));
-	struct reader r = {rules, &rules->base.arena};
+	struct reader r = {.rules = rules, .arena = &rules->base.arena};
 	struct fields f;
 
 	fields_init(&f, tree, err);
 	rules->fails_closed = fields_choice(&f, "on_failure", failure_names, 1) == 1;
 	kinds_read(&r, &f);
+	sources_read(&r, &f);
 	journeys_read(&r, &f);
+	consecutive_read(&r, &f);
 	resets_read(&r, &f);
 	rules->allowed = networks_read(&r, &f, "allow_sources", &rules->allowed_count);
 	rules->denied = networks_read(&r, &f, "deny_sources", &rules->denied_count);

@@ -173,7 +173,8 @@ static enum err_code row_clear(struct resetting *r, const struct item *row)
 		r->out->more = true;
 		return ERR_NONE;
 	}
-	r->out->cleared[r->out->count++] = (struct reset_row){pk, sk, count_of_row(row)};
+	r->out->cleared[r->out->count++] =
+	        (struct reset_row){pk, sk, count_of_row(row) + streak_of_row(row, false)};
 	if (!gone && is_lock(row))
 		return lock_remove(r->ctx, row, LOCK_CLEARED_BY_RESET, r->err);
 	if (!gone)

@@ -231,7 +231,6 @@ static enum err_code claim_again(const struct adding *a, struct bytes email_id, 
 	struct looked old;
 	struct row    row;
 	int64_t       ends_s;
-	bool          retyped;
 
 	if (email_look(a->ctx, a->q->user, email_id, &old, err) != ERR_NONE)
 		return err->code;
@@ -244,9 +243,9 @@ static enum err_code claim_again(const struct adding *a, struct bytes email_id, 
 	if (a->marks && !a->marker.found)
 		index_set(a->ctx, &row, a->q->user, a->q->email);
 	code_give(a, &row, email_id, ends_s);
-	retyped = marks(&a->marker, a->q->user, email_id) &&
-	          !bytes_equal(row_text(&a->marker.item, EMAIL_TYPED), a->q->typed);
-	if (retyped || (a->marks && !a->marker.found))
+	if ((a->marks && !a->marker.found) ||
+	    (marks(&a->marker, a->q->user, email_id) &&
+	     !bytes_equal(row_text(&a->marker.item, EMAIL_TYPED), a->q->typed)))
 		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
 	return ERR_NONE;
 }

@@ -86,6 +86,14 @@ def get(ddb, table, **key):
     return ddb.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
 
 
+def is_marker(item):
+    """A row of Gatehouse's own, beside what the documents draw: the version that an engine with other writers adds, how many
+    locks there were in a row, and failures in a row while they are no lock."""
+    key = item["SK"]["S"]
+    streak = key == "AUTHENTICATION#LOCK#CONSECUTIVE_FAILURES" and item["count"]["N"] == "0"
+    return streak or key == "#VERSION" or "#LOCK_LEVEL#" in key
+
+
 def scan_sorted(ddb, table):
     """All that a table holds, in an order that does not depend on the server's."""
     items = all_items(ddb.scan, TableName=table, ConsistentRead=True)

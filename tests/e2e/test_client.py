@@ -179,7 +179,7 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
     documented = SCHEMAS["Verdict"]["properties"]
     assert {verdict for verdict, _ in asked.values()} == set(documented["verdict"]["enum"]) - {"lapsed", "invalid_token"}
     reasons = set(re.findall(r"`(\w+)`", documented["reason"]["description"]))
-    assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "reset", "source_denied", "user_erasing", "revoked", "outage"}
+    assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "reset", "source_denied", "user_erasing", "revoked", "provider", "outage"}
 
 
 def test_an_email_address_counts_as_the_same_subject_as_over_http(server):

@@ -108,7 +108,7 @@ def test_an_idle_process_asks_about_once_per_second(endpoint):
 def test_a_failed_attempt_takes_two(gatehouse):
     sent = gatehouse.requests(lambda i: gatehouse.attempt(f"fail{i}."), lambda i: f"fail{i}.")
     assert sent == ["TransactGetItems", "TransactWriteItems"]
-    assert gatehouse.rows == [3]  # the count, the version, a look at the user
+    assert gatehouse.rows == [4]  # the count, failures in a row, the version, a look at the user
 
 
 def test_failed_attempts_of_one_subject_are_not_in_each_others_way(gatehouse):
@@ -122,10 +122,10 @@ def test_failed_attempts_of_one_subject_are_not_in_each_others_way(gatehouse):
     assert len(commits) == 5 * CALLS
 
 
-def test_a_failed_attempt_with_a_source_writes_and_looks_at_five_rows(gatehouse):
+def test_a_failed_attempt_with_a_source_writes_and_looks_at_six_rows(gatehouse):
     sent = gatehouse.requests(lambda i: gatehouse.attempt(f"from{i}.", context={"ip": f"198.51.100.{i}"}), lambda i: f"from{i}.")
     assert sent == ["TransactGetItems", "TransactWriteItems"]
-    assert gatehouse.rows == [5]
+    assert gatehouse.rows == [6]
 
 
 def test_a_success_takes_one_and_two_if_there_are_counts_to_clear(gatehouse):
@@ -135,7 +135,7 @@ def test_a_success_takes_one_and_two_if_there_are_counts_to_clear(gatehouse):
         gatehouse.attempt(f"late{i}.")
     sent = gatehouse.requests(lambda i: gatehouse.attempt(f"late{i}.", "success"), lambda i: f"late{i}.")
     assert sent == ["TransactGetItems", "TransactWriteItems"]
-    assert gatehouse.rows == [3]
+    assert gatehouse.rows == [4]
 
 
 def test_an_attempt_while_a_lock_holds_takes_one_and_none_a_moment_later(gatehouse):
@@ -158,7 +158,7 @@ def test_an_address_that_nobody_has_takes_as_many_as_one_that_somebody_has(gateh
         verified(gatehouse, f"own{i}", f"own{i}@example.org")
     other = Gatehouse(endpoint.removeprefix("http://"))  # it has seen none of them
     try:
-        for name, rows in (("own", [5]), ("who", [3])):  # the count and its version, looks at marker, PROFILE and the user's version
+        for name, rows in (("own", [6]), ("who", [4])):  # the count, failures in a row and the version, looks at marker, PROFILE and the user's version
             first = other.requests(lambda i: other.attempt({"email": f"{name}{i}@example.org"}), lambda _: "auth-state")
             again = other.requests(lambda i: other.attempt({"email": f"{name}{i}@example.org"}), lambda _: "auth-state")
             assert (first, again, other.rows) == (["TransactGetItems"] * 2 + ["TransactWriteItems"], ["TransactGetItems", "TransactWriteItems"], rows), name
@@ -167,7 +167,7 @@ def test_an_address_that_nobody_has_takes_as_many_as_one_that_somebody_has(gateh
 
 
 def test_a_person_with_several_addresses_takes_two_once_it_was_seen(gatehouse):
-    for count, rows in ((5, 9), (20, 24)):  # a look at each further id
+    for count, rows in ((5, 10), (20, 25)):  # a look at each further id
         addresses = [f"p{count}.{i}@example.org" for i in range(count)]
         verified(gatehouse, f"p{count}", *addresses)
         for name in (f"p{count}", {"email": addresses[0]}):
@@ -183,7 +183,7 @@ def test_the_failure_that_locks_and_publishes_takes_three_one_of_them_a_query_fo
             gatehouse.attempt(f"sixth{i}.")
     sent = gatehouse.requests(lambda i: gatehouse.attempt(f"sixth{i}."), lambda i: f"sixth{i}.")
     assert sent == ["TransactGetItems", "TransactWriteItems"]  # the query does not name the subject
-    assert gatehouse.rows == [9]  # 5 of them for the event, its numbers and the due row
+    assert gatehouse.rows == [11]  # 5 of them for the event, its numbers and the due row
 
 
 def test_another_process_that_knows_nothing_of_the_subject_takes_one_more_to_lock_or_finish(gatehouse, endpoint):
@@ -200,7 +200,8 @@ def test_another_process_that_knows_nothing_of_the_subject_takes_one_more_to_loc
         assert sent == ["TransactGetItems", "BatchGetItem", "TransactWriteItems"]
         assert other.call("/v1/attempts/finish", {"attempt": begun, "outcome": "success"})["verdict"] == "allow"
         sent = [name for name, body in other.proxy.take() if "elsewhere." in body]
-        assert sent == ["TransactGetItems", "TransactWriteItems"]  # before these, a GetItem of the reservation, which says whose it is
+        # Before these, a GetItem of the reservation, which says whose it is. That one failed, it then reads how many locks there were.
+        assert sent == ["TransactGetItems", "GetItem", "TransactWriteItems"]
     finally:
         other.close()
 
@@ -215,13 +216,13 @@ def test_begin_and_finish_take_two(gatehouse):
         gatehouse.call("/v1/attempts/finish", {"attempt": begun[i], "outcome": "success"})
 
     assert gatehouse.requests(begin, lambda i: f"begun{i}.") == ["TransactGetItems", "TransactWriteItems"]
-    assert gatehouse.rows == [4]  # as a failure, and the reservation
+    assert gatehouse.rows == [5]  # as a failure, and the reservation
     gatehouse.proxy.take()
     finish(0)
     sent = [(name, body) for name, body in gatehouse.proxy.take() if "auth-state" in body]
     assert [name for name, _ in sent] == ["TransactGetItems", "TransactWriteItems"]
     assert all("begun0." in body for _, body in sent)
-    assert len(json.loads(sent[1][1])["TransactItems"]) == 4
+    assert len(json.loads(sent[1][1])["TransactItems"]) == 5
 
 
 def test_a_check_is_one_snapshot(gatehouse):

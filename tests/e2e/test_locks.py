@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from helpers import all_items, n, s
+from helpers import all_items, is_marker, n, s
 
 pytestmark = pytest.mark.gatehouse_only
 
@@ -61,7 +61,7 @@ def rows(ddb):
         except ddb.exceptions.ResourceNotFoundException:
             return {}
         return {i.pop("SK")["S"]: {k: v for k, v in i.items() if k != "PK"}
-                for i in items if i["SK"] != s("#VERSION")}  # which an engine with other writers adds
+                for i in items if not is_marker(i)}
 
     return read
 
@@ -220,12 +220,13 @@ def test_a_lock_of_one_method_leaves_the_others(ok, rows, subject):
     assert ok("DELETE", path + "?qualifier=" + quote("device 1/ä", safe="")) == {"cleared": True}
 
 
-def test_a_lock_is_set_once_however_often_the_request_is_repeated(ok, rows, subject):
+def test_a_lock_is_set_once_however_often_the_request_is_repeated(ok, ddb, subject):
     path = lock_path(subject, "SIGN_IN/PASSWORD_ENTRY")
     key = uuid.uuid4().hex
     answers = [ok("PUT", path, {"kind": "GROWING"}, Idempotency_Key=key) for _ in range(3)]
     assert answers[0] == answers[1] == answers[2]
-    assert rows(subject)["SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"]["count"] == n(1)
+    level = {"PK": s(subject), "SK": s("SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY")}
+    assert ddb.get_item(TableName=TABLE, Key=level, ConsistentRead=True)["Item"]["count"] == n(1)
 
 
 def listed(ok, query, pages_max=50):
@@ -399,6 +400,8 @@ def test_a_password_reset_clears_counts_and_locks_and_ends_the_demand(ok, rows, 
         "reset": "PASSWORD",
         "cleared": [
             {"subject": subject, "key": "SIGN_IN#LOCK#PASSWORD_ENTRY", "count": 1},
+            {"subject": subject, "key": "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY", "count": 1},
+            {"subject": subject, "key": "AUTHENTICATION#LOCK#CONSECUTIVE_FAILURES", "count": 8},
             {"subject": subject, "key": "REAUTHENTICATION#ERROR_COUNT#PASSWORD_ENTRY", "count": 1},
         ],
         "devices_forgotten": 0,
@@ -561,3 +564,35 @@ def test_bad_lists_are_refused_by_name(call, method, path, body, status, field):
 def test_fifty_subjects_and_five_hundred_locks_are_not_too_many(ok):
     assert ok("POST", "/v1/unlock", {"subjects": [f"nobody-{i}" for i in range(50)]})["unlocked"] == []
     ok("GET", "/v1/locks?limit=500")
+
+
+# ---- failures in a row ----
+
+
+def streak_put(ddb, subject, failures):
+    ddb.put_item(TableName=TABLE, Item={"PK": s(subject), "SK": s("AUTHENTICATION#LOCK#CONSECUTIVE_FAILURES"), "count": n(0),
+                                        "failures": {"M": {"SIGN_IN/PASSWORD_ENTRY": n(failures)}}, "ttl": n(int(time.time()) + 1000)})
+
+
+def test_the_hundredth_failure_in_a_row_locks_until_an_operator_clears_it(ok, ddb, subject):
+    attempt(ok, "someone-else", "SIGN_IN", "PASSWORD_ENTRY")  # makes the table
+    streak_put(ddb, subject, 99)
+    answer = attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")
+    assert (answer["verdict"], answer["reason"], answer["first_time"]) == ("locked_permanent", "too_many_failures", True)
+    lock = next(l for l in listed(ok, "journey=AUTHENTICATION&name=CONSECUTIVE_FAILURES") if l["subject"] == subject)
+    assert (lock["journey"], lock["name"], lock["kind"]) == ("AUTHENTICATION", "CONSECUTIVE_FAILURES", "PERMANENT")
+    assert lock["cause"] == "SIGN_IN/PASSWORD_ENTRY"
+    explained = ok("GET", f"/v1/subjects/{subject}/explain")["locks"][0]
+    assert explained["enforced"] and any("PASSWORD" in way for way in explained["unlocked_by"])
+    ok("DELETE", lock_path(subject, "AUTHENTICATION/CONSECUTIVE_FAILURES"))
+    assert attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")["verdict"] == "allow"
+
+
+def test_the_hundredth_that_is_only_begun_and_was_right_locks_nobody(ok, ddb, subject):
+    attempt(ok, "someone-else", "SIGN_IN", "PASSWORD_ENTRY")
+    streak_put(ddb, subject, 99)
+    begun = ok("POST", "/v1/attempts/begin", {"subject": subject, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"})
+    refused = ok("POST", "/v1/attempts/begin", {"subject": subject, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"})
+    assert refused["reason"] == "too_many_failures"
+    assert ok("POST", "/v1/attempts/finish", {"attempt": begun["attempt"], "outcome": "success"})["verdict"] == "allow"
+    assert attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")["verdict"] == "allow"

@@ -214,7 +214,7 @@ def test_a_lock_over_several_ids_is_one_event_and_a_reset_of_one_frees_all(serve
     assert len(lock_rows(server, a, b, c)) == 3
     assert lock_events(server, after) == [("set", a, [b, c])]
     answer = ok(server, "POST", f"/v1/subjects/{b}/reset", {"reset": "PASSWORD"})
-    assert [row["subject"] for row in answer["cleared"]] == [b]
+    assert {row["subject"] for row in answer["cleared"]} == {b}  # the lock, and how often there was one
     assert lock_rows(server, a, b, c) == []
     assert lock_events(server, after) == [("set", a, [b, c]), ("cleared", a, [b, c])]
 
@@ -224,7 +224,7 @@ def test_a_reset_takes_further_ids_of_the_person(server):
     for name in (a, b, c):
         guess(server, name)
     answer = ok(server, "POST", f"/v1/subjects/{a}/reset", {"reset": "PASSWORD", "subjects": [b, c, a]})
-    assert sorted(row["subject"] for row in answer["cleared"]) == [a, b, c]
+    assert sorted({row["subject"] for row in answer["cleared"]}) == [a, b, c]
     status, problem, _ = call(server, "POST", f"/v1/subjects/{a}/reset", {"reset": "PASSWORD", "subjects": fresh(*"bcdefghi")})
     assert status == 422 and problem["field"] == "subjects"
 

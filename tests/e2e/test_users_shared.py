@@ -25,9 +25,9 @@ class One:
 @pytest.fixture(scope="module")
 def processes(dynoxide):  # noqa: F811
     with contextlib.ExitStack() as all_of_them:
-        first = One(all_of_them.enter_context(gatehouse(dynoxide, "--table-prefix", "shared-users-")))
+        first = One(all_of_them.enter_context(gatehouse(dynoxide, "--table-prefix", "shared-users-", "--email-claims", "added")))
         generous(first)  # before the others start: they read it then
-        made = [first, *(One(all_of_them.enter_context(gatehouse(dynoxide, "--table-prefix", "shared-users-"))) for _ in range(PROCESSES - 1))]
+        made = [first, *(One(all_of_them.enter_context(gatehouse(dynoxide, "--table-prefix", "shared-users-", "--email-claims", "added"))) for _ in range(PROCESSES - 1))]
         yield made
         for each in made:
             each.v1.close()

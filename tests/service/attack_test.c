@@ -15,12 +15,13 @@ enum {
 };
 
 /* Guesses that are counted are those that a caller lets through: a lock answers the rest. In each round MAX guesses
- * go through and a lock of LOCK_S follows; rounds that begin within the hour count. The first one begins at 0. */
-static int64_t guesses_allowed(int64_t seconds)
+ * go through and a lock of LOCK_S follows, or one that is `factor` times as long as the one before; rounds that begin within the hour
+ * count. The first one begins at 0. */
+static int64_t guesses_allowed(int64_t seconds, int64_t factor)
 {
 	int64_t rounds = 0;
 
-	for (int64_t begins = 0; begins < seconds; begins += LOCK_S)
+	for (int64_t begins = 0, lock_s = LOCK_S; begins < seconds; begins += lock_s, lock_s *= factor)
 		rounds++;
 	return rounds * MAX;
 }
@@ -101,17 +102,19 @@ TEST(attack, a_thousand_sources_in_an_hour_get_what_the_policy_allows_and_the_ow
 	                 "journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 6, life: 7200, renewed: true, "
 	                 "known_device: "
 	                 "{max: 6, remember: 7776000}}}}}\n");
-	assert_int_equal(guesses_allowed(HOUR_S), 24);
-	assert_int_equal(attack(&s, false, false), guesses_allowed(HOUR_S));
+	assert_int_equal(guesses_allowed(HOUR_S, 1), 24);
+	assert_int_equal(attack(&s, false, false), guesses_allowed(HOUR_S, 1));
 	service_close(&s);
 }
 
-TEST(attack, with_the_policies_that_ship_it_ends_the_same)
+/* The owner's success on her own device does not shorten the locks that strangers caused. */
+TEST(attack, with_the_policies_that_ship_it_ends_the_same_and_each_lock_is_twice_as_long)
 {
 	struct service s;
 
 	service_open(&s, NULL);
-	assert_int_equal(attack(&s, true, true), guesses_allowed(HOUR_S));
+	assert_int_equal(guesses_allowed(HOUR_S, 2), 18);
+	assert_int_equal(attack(&s, true, true), guesses_allowed(HOUR_S, 2));
 	service_close(&s);
 }
 

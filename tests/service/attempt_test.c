@@ -75,7 +75,7 @@ TEST(count_types, code_requests_are_counted_by_notification_type_and_add_up)
 	         .notification = "RESET_PASSWORD");
 	assert_verdict(&r, VERDICT_LOCKED, true);
 	assert_int_equal(count_in(&s, "alice", "PASSWORD_RESET#LOCK#EMAIL_CODE_REQUEST"), 1);
-	assert_int_equal(rows_in_table(&s), 1);
+	assert_int_equal(rows_in_table(&s), 2); /* and how many there were */
 	service_close(&s);
 }
 
@@ -283,7 +283,7 @@ TEST(mfa_devices, the_sum_over_all_devices_locks_all_of_them)
 	r = FAIL(&s, .type = "MFA_CODE_ENTRY", .method_id = devices[10]);
 	assert_verdict(&r, VERDICT_LOCKED, true);
 	assert_bytes(r.verdict.sk, "SIGN_IN#LOCK#MFA_CODE_ENTRY");
-	assert_int_equal(rows_in_table(&s), 1); /* the lock took the place of all counts */
+	assert_int_equal(rows_in_table(&s), 2); /* the lock took the place of all counts; and its level */
 	r = FAIL(&s, .type = "MFA_CODE_ENTRY", .method_id = "new");
 	assert_verdict(&r, VERDICT_LOCKED, false);
 	service_close(&s);
@@ -389,7 +389,7 @@ TEST(subjects, counts_of_a_subject_and_its_pairwise_id_add_up_whichever_comes_fi
 	assert_int_equal(count_in(&s, "pairwise", PASSWORDS), 2);
 	r = FAIL(&s, .subject = "pairwise", .pairwise = "alice");
 	assert_verdict(&r, VERDICT_LOCKED, true);
-	assert_int_equal(rows_in_table(&s), 2);
+	assert_int_equal(rows_in_table(&s), 4); /* each with its level */
 	r = FAIL(&s, .subject = "alice", .pairwise = "pairwise");
 	assert_verdict(&r, VERDICT_LOCKED, false);
 	service_close(&s);
@@ -761,6 +761,37 @@ TEST(lowered, a_source_and_a_challenge_that_locks_are_no_different)
 	r = SUCCEED(&s, .passed = true);
 	assert_verdict(&r, VERDICT_LOCKED, false);
 	service_close(&s);
+}
+
+/* Also where subjects are not locked at their maximum: the lock is that of the whole journey, of the kind for sources. */
+TEST(lowered, a_network_that_is_over_its_maximum_is_locked_as_sources_are)
+{
+#define NETWORKS(settings) OVER("max: 99, at_max: sign_out, source_lock: GROWING, life: 7200" settings)
+	static const char *const since[] = {NETWORKS(", max_of_network: 3"),
+	                                    NETWORKS(", max_of_network: 3, shadow: true")};
+	struct service           s;
+	struct attempt_result    r;
+	struct bytes             network;
+
+	for (int i = 0; i < 2; i++) { /* the maximum is lowered; or the rule is in shadow mode first */
+		service_open(&s, i == 0 ? NETWORKS(", max_of_network: 9") : since[1]);
+		network = network_of(&s, "2001:db8:1::1");
+		FAIL_TIMES(&s, 4, .ip = "2001:db8:1:1::1");
+		at(&s, 50);
+		service_rules(&s, since[0]);
+		r = SUCCEED(&s, .subject = "bob", .ip = "2001:db8:1:2::1");
+		assert_verdict(&r, VERDICT_LOCKED, false);
+		assert_int_equal(r.verdict.until_s, START_S + 50 + 60);
+		assert_true(r.first_time && r.locked_now && r.source_locked);
+		assert_true(bytes_equal(r.verdict.pk, network));
+		assert_true(bytes_is(r.verdict.sk, "SIGN_IN#LOCK#SOURCE"));
+		r = SUCCEED(&s, .subject = "bob", .ip = "2001:db8:2:2::1");
+		assert_verdict(&r, VERDICT_ALLOW, false);
+		at(&s, 110);
+		r = SUCCEED(&s, .subject = "bob", .ip = "2001:db8:1:2::1");
+		assert_verdict(&r, VERDICT_ALLOW, false);
+		service_close(&s);
+	}
 }
 
 /* Something else that stands is told, and nothing changes. */

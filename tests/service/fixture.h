@@ -178,6 +178,8 @@ static inline enum err_code service_run(struct service *s, struct turn_request *
 	                          : rough_or_engine_run(s->rough, s->f.engine, w, &s->f.err);
 }
 
+#define STREAK "AUTHENTICATION#LOCK#CONSECUTIVE_FAILURES"
+
 /* ---- the clock, in seconds since the fixture began ---- */
 
 static inline void at(struct service *s, int64_t seconds)
@@ -216,6 +218,16 @@ static inline struct bytes hashed(struct service *s, enum identifier_kind kind, 
 	return out;
 }
 
+/* As api/ does it. */
+static inline struct bytes network_of(struct service *s, const char *ip)
+{
+	struct bytes out = {NULL, 0};
+
+	if (ip != NULL)
+		identifier_hash_network(&s->all.identifiers, &s->f.arena, bytes_of(ip), &out);
+	return out;
+}
+
 /* As api/ does it: the token is read, and what a new one would be made of is drawn. */
 static inline void device_of(struct service *s, const struct try *t, struct attempt *q)
 {
@@ -240,6 +252,7 @@ static inline struct attempt attempt_of(struct service *s, const struct try *t)
 	                    .method_type = text_or(t->method_type, NULL),
 	                    .notification_type = text_or(t->notification, NULL),
 	                    .source = hashed(s, IDENTIFIER_IP, t->ip),
+	                    .network = network_of(s, t->ip),
 	                    .source_allowed = t->allowed,
 	                    .source_denied = t->denied,
 	                    .challenge_passed = t->passed,
@@ -357,6 +370,7 @@ static inline int64_t ttl_in(struct service *s, const char *pk, const char *sk)
 }
 
 /* All but version rows, which a store that is alone does not have. */
+/* Versions are none of its own, nor are the failures in a row that the shipped policies count beside all others. */
 static inline uint32_t rows_in_table(struct service *s)
 {
 	union answer r;
@@ -366,7 +380,9 @@ static inline uint32_t rows_in_table(struct service *s)
 	if (fixture_try(&s->f, "Scan", "{'TableName':'auth-state'}", &r) != ERR_NONE)
 		return 0;
 	for (uint32_t i = 0; i < r.query.count; i++)
-		count += !bytes_is(row_text(&r.query.items[i], "SK"), CHANGES_VERSION_KEY);
+		count += !bytes_is(row_text(&r.query.items[i], "SK"), CHANGES_VERSION_KEY) &&
+		         !(bytes_is(row_text(&r.query.items[i], "SK"), STREAK) &&
+		           row_i64(&r.query.items[i], "count", 1) == 0);
 	return count;
 }
 
@@ -386,5 +402,6 @@ static inline void assert_row(struct service *s, const char *pk, const char *sk,
 
 #define PASSWORDS     "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY"
 #define PASSWORD_LOCK "SIGN_IN#LOCK#PASSWORD_ENTRY"
+#define SOURCE_LOCK   "SIGN_IN#LOCK#SOURCE"
 
 #endif

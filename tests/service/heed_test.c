@@ -225,6 +225,89 @@ TEST(heed, a_known_device_passes_what_a_rule_set_before_the_change_and_not_what_
 	service_close(&s);
 }
 
+/* ---- locks of a whole journey, and of failures in a row ---- */
+
+#define TWO_JOURNEYS(settings)                                                                               \
+	KINDS settings "journeys:\n"                                                                         \
+	               "  SIGN_IN: {types: {A: {max: 9, life: 900}, B: {max: 9, life: 900}}}\n"              \
+	               "  RESET: {types: {A: {max: 9, life: 900}}}\n"
+
+TEST(heed, the_lock_of_sources_holds_in_its_journey_though_nothing_counts_sources_or_networks)
+{
+	struct service s;
+	const char    *one = "2001:db8:1:1::1", *other = "2001:db8:1:2::1", *outside = "2001:db8:2:1::1";
+
+	service_open(&s, KINDS "sources: {lock: STANDARD}\n"
+	                       "journeys:\n"
+	                       "  SIGN_IN: {types: {A: {max: 9, life: 900, max_of_network: 2}, B: {max: 9, "
+	                       "life: 900}}}\n"
+	                       "  RESET: {types: {A: {max: 9, life: 900}}}\n");
+	assert_locked(FAIL_TIMES(&s, 2, .type = "A", .ip = one));
+	assert_locked(SUCCEED(&s, .subject = "bob", .type = "B", .ip = other));
+	change(&s, TWO_JOURNEYS(""));
+	assert_locked(SUCCEED(&s, .subject = "bob", .type = "A", .ip = other));
+	assert_locked(SUCCEED(&s, .subject = "bob", .type = "B", .ip = other));
+	assert_allowed(SUCCEED(&s, .subject = "bob", .type = "B", .ip = outside));
+	assert_allowed(SUCCEED(&s, .subject = "bob", .journey = "RESET", .type = "A", .ip = other));
+	change(&s, KINDS "journeys: {SIGN_IN: {types: {NEW: {max: 9, life: 900}}}}\n");
+	assert_locked(SUCCEED(&s, .subject = "bob", .type = "NEW", .ip = other));
+	service_close(&s);
+}
+
+#define IN_A_ROW                                                                                             \
+	"consecutive: {max: 3, of: [SIGN_IN/A, SIGN_IN/B], sets: GATE/ROW, lock: PERMANENT, ended_by: "      \
+	"[SIGN_IN/B]}\n"
+
+static bool ends_tokens(const struct service *s, const char *sk)
+{
+	for (uint32_t i = 0; i < s->rules->lock_count; i++)
+		if (bytes_is(s->rules->locks[i].sk, sk))
+			return s->rules->locks[i].only_people;
+	fail_msg("%s is not listed", sk);
+	return false;
+}
+
+TEST(heed, the_lock_of_failures_in_a_row_holds_though_they_are_no_longer_counted)
+{
+	struct service s;
+
+	service_open(&s, TWO_JOURNEYS(IN_A_ROW));
+	FAIL_TIMES(&s, 3, .type = "A");
+	assert_int_equal(SUCCEED(&s, .type = "B").verdict.kind, VERDICT_LOCKED_PERMANENT);
+	at(&s, 100);
+	change(&s, TWO_JOURNEYS(""));
+	assert_int_equal(SUCCEED(&s, .type = "A").verdict.kind, VERDICT_LOCKED_PERMANENT);
+	assert_string_equal(SUCCEED(&s, .type = "B").verdict.reason, "too_many_failures");
+	assert_allowed(SUCCEED(&s, .journey = "RESET", .type = "A"));
+	assert_true(enforced(&s, "alice", "GATE#LOCK#ROW"));
+	assert_false(ends_tokens(&s, "GATE#LOCK#ROW"));
+	at(&s, 200); /* what is set since stops what the policies say now */
+	lock_by_hand(&s, BYTES("bob"), "GATE", "ROW");
+	assert_allowed(SUCCEED(&s, .subject = "bob", .type = "A"));
+	change(&s, TWO_JOURNEYS(IN_A_ROW)); /* and back: it counts, and the lock is still one */
+	assert_int_equal(SUCCEED(&s, .type = "A").verdict.kind, VERDICT_LOCKED_PERMANENT);
+	FAIL_TIMES(&s, 2, .subject = "carol", .type = "A");
+	assert_allowed(SUCCEED(&s, .subject = "carol", .type = "B"));
+	FAIL_TIMES(&s, 2, .subject = "carol", .type = "A");
+	assert_allowed(SUCCEED(&s, .subject = "carol", .type = "A"));
+	service_close(&s);
+}
+
+TEST(heed, the_lock_of_failures_in_a_row_that_a_rule_is_also_blocked_by_is_counted_once)
+{
+	struct service s;
+
+	service_open(&s,
+	             KINDS IN_A_ROW "journeys:\n"
+	                            "  GATE: {locks: [ROW]}\n"
+	                            "  SIGN_IN: {blocked_by: [GATE/ROW], types: {A: {max: 9, life: 900}, B: "
+	                            "{max: 9, life: 900}}}\n");
+	assert_allowed(FAIL_TIMES(&s, 2, .type = "A"));
+	assert_int_equal(FAIL_TIMES(&s, 1, .type = "A").verdict.kind, VERDICT_LOCKED_PERMANENT);
+	assert_false(ends_tokens(&s, "GATE#LOCK#ROW"));
+	service_close(&s);
+}
+
 /* ---- locks that only people set: while their name exists ---- */
 
 TEST(heed, a_lock_that_only_people_set_holds_while_its_journey_names_it)
@@ -356,6 +439,34 @@ TEST(lock_ending, only_locks_of_what_is_removed_end_and_a_change_that_removes_no
 	at(&s, 900);
 	e = ending(&s, one_type, &steps);
 	assert_false(locks_ending_any(&e));
+	service_close(&s);
+}
+
+TEST(lock_ending, the_locks_of_sources_end_with_their_journey_and_those_of_failures_in_a_row_with_their_types)
+{
+	struct service s;
+	unsigned       steps;
+
+	service_open(&s, KINDS IN_A_ROW
+	             "sources: {lock: STANDARD}\n"
+	             "journeys:\n"
+	             "  SIGN_IN: {types: {A: {max: 9, life: 900, max_of_source: 3, without_source: skip}, B: "
+	             "{max: 9, life: 900}}}\n"
+	             "  RESET: {types: {A: {max: 9, life: 900}}}\n");
+	FAIL_TIMES(&s, 3, .type = "A"); /* in a row */
+	FAIL_TIMES(&s, 1, .type = "A", .subject = "bob", .ip = "192.0.2.1");
+	FAIL_TIMES(&s, 2, .type = "A", .subject = "carol",
+	           .ip = "192.0.2.1"); /* a source; and two streaks that lock nobody */
+	assert_int_equal(ending(&s, TWO_JOURNEYS(""), &steps).count, 0);
+	assert_int_equal(steps, 0);
+	assert_int_equal(
+	        ending(&s, KINDS "journeys: {SIGN_IN: {types: {B: {max: 9, life: 900}}}}\n", &steps).count,
+	        0);
+	assert_int_equal(
+	        ending(&s, KINDS "journeys: {SIGN_IN: {types: {C: {max: 9, life: 900}}}}\n", &steps).count,
+	        1);
+	assert_int_equal(
+	        ending(&s, KINDS "journeys: {RESET: {types: {A: {max: 9, life: 900}}}}\n", &steps).count, 2);
 	service_close(&s);
 }
 

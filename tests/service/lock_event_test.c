@@ -661,6 +661,29 @@ TEST(lock_events, of_a_source_wait_for_all_that_were_begun_in_its_count)
 	service_close(&s);
 }
 
+/* The lock of failures in a row, too. */
+TEST(lock_events, of_failures_in_a_row_wait_until_the_attempt_fails_and_are_not_told_if_it_was_right)
+{
+	static const char rules[] =
+	        RULES "consecutive: {max: 2, of: [SIGN_IN/PASSWORD_ENTRY], sets: SIGN_IN/ROW, lock: SHORT}\n";
+	struct service s;
+	struct step    last;
+
+	for (int right = 0; right < 2; right++) {
+		open_all_on(&s);
+		service_rules(&s, rules);
+		FAIL(&s);
+		last = BEGIN(&s, .subject = "alice");
+		assert_true(last.begun.locked);
+		assert_string_equal(story(&s), "");
+		assert_int_equal(finish(&s, &last, right ? OUTCOME_SUCCESS : OUTCOME_FAILURE),
+		                 right ? VERDICT_ALLOW : VERDICT_LOCKED);
+		assert_string_equal(story(&s), right ? "" : "lock.set ROW rule");
+		assert_int_equal(SUCCEED(&s).verdict.kind, right ? VERDICT_ALLOW : VERDICT_LOCKED);
+		service_close(&s);
+	}
+}
+
 TEST(lock_events, of_a_source_whose_begun_attempts_lapse_are_told_then)
 {
 	struct service s;
@@ -674,7 +697,7 @@ TEST(lock_events, of_a_source_whose_begun_attempts_lapse_are_told_then)
 	finish(&s, &last, OUTCOME_FAILURE);
 	at(&s, LAPSE_S + 1);
 	assert_int_equal(tell_all(&s), 1);
-	assert_string_equal(story(&s), "lock.set SOURCES rule");
+	assert_string_equal(story(&s), "lock.set SOURCE rule");
 	service_close(&s);
 }
 

@@ -12,6 +12,7 @@
 	"[PASSWORD_ENTRY]}, clears: [PASSWORD_ENTRY, SESSION]}\n"                                            \
 	"      KEPT: {max: 3, life: 7200, clears: []}\n"                                                     \
 	"      SOURCES: {max: 6, max_of_source: 3, life: 7200}\n"                                            \
+	"      SITES: {max: 9, max_of_source: 2, max_of_network: 4, life: 7200}\n"                           \
 	"      METHODS: {max: 6, max_each: 2, qualifier: method, life: 7200, clears: []}\n"                  \
 	"      SESSION: {max: 2, life: 7200, at_max: sign_out}\n"                                            \
 	"      CODES: {max: 9, max_each: 3, qualifier: method, life: 7200}\n"                                \
@@ -273,6 +274,32 @@ TEST(reservation, of_a_source_that_was_right_lifts_the_lock_that_it_was_counted_
 			                 START_S + 900);
 			service_close(&s);
 		}
+}
+
+/* The same of a network of sources, which has a maximum of its own. */
+TEST(reservation, of_a_network_that_was_right_lifts_the_lock_that_it_was_counted_for)
+{
+	static const char *const ips[] = {"2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:1:3::1",
+	                                  "2001:db8:1:4::1"};
+	struct service           s;
+	struct step              steps[4];
+
+	service_open(&s, RULES
+	             "sources: {lock: STANDARD}\n"
+	             "consecutive: {max: 99, of: [SIGN_IN/SITES], sets: SIGN_IN/ROW, lock: STANDARD}\n");
+	for (int i = 0; i < 4; i++)
+		steps[i] = BEGIN(&s, .subject = "ann", .type = "SITES", .ip = ips[i]);
+	assert_true(steps[3].begun.locked);
+	assert_int_equal(SUCCEED(&s, .subject = "fay", .type = "KEPT", .ip = "2001:db8:1:5::1").verdict.kind,
+	                 VERDICT_LOCKED);
+	finish(&s, &steps[3], OUTCOME_FAILURE);
+	assert_int_equal(finish(&s, &steps[0], OUTCOME_SUCCESS).verdict.kind, VERDICT_ALLOW);
+	assert_int_equal(SUCCEED(&s, .subject = "fay", .type = "KEPT", .ip = "2001:db8:1:5::1").verdict.kind,
+	                 VERDICT_ALLOW);
+	/* Three are left: the next locks, for as long as a first lock. */
+	assert_int_equal(FAIL(&s, .subject = "gil", .type = "SITES", .ip = ips[0]).verdict.until_s,
+	                 START_S + 900);
+	service_close(&s);
 }
 
 static void source_counts(struct service *s, const char *ip, int count)

@@ -159,7 +159,7 @@ static const struct {
         {ONE_RULE("max: six, life: 60"), AT ".max",
          "line 5: " AT ".max: must be a whole number, not a string"},
         {ONE_RULE("life: 60"), AT ".max",
-         "line 5: " AT ".max: missing: set max, max_each, max_from_source or max_of_source"},
+         "line 5: " AT ".max: missing: set max, max_each, max_from_source, max_of_source or max_of_network"},
         {ONE_RULE("max: 6"), AT ".life", "line 5: " AT ".life: missing"},
         {ONE_RULE("max: 6, life: 60, renewd: true"), AT ".renewd",
          "line 5: " AT ".renewd: unknown field; did you mean `renewed`?"},
@@ -245,9 +245,11 @@ static const struct {
         {"locks:\n  A: {duration: 9, after: 2}\njourneys: {}\n", "locks.A.after",
          "line 2: locks.A.after: only valid together with `then`"},
         {ONE_RULE("max: 6, life: 60, source_life: 9"), AT ".source_life",
-         "line 5: " AT ".source_life: only valid together with max_from_source or max_of_source"},
+         "line 5: " AT
+         ".source_life: only valid together with max_from_source, max_of_source or max_of_network"},
         {ONE_RULE("max: 6, life: 60, without_source: skip"), AT ".without_source",
-         "line 5: " AT ".without_source: only valid together with max_from_source or max_of_source"},
+         "line 5: " AT
+         ".without_source: only valid together with max_from_source, max_of_source or max_of_network"},
         {ONE_RULE("max: 6, life: 60, lock_at: 9"), AT ".lock_at",
          "line 5: " AT ".lock_at: only valid with `at_max: challenge`"},
         {ONE_RULE("max: 6, life: 60, at_max: challenge, lock_at: 6"), AT ".lock_at",
@@ -259,7 +261,8 @@ static const struct {
         {"journeys: {}\nallow_sources: ['2001:db8::/129']\n", "allow_sources",
          "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
         {"journeys: {}\nrules: {}\n", "rules",
-         "line 2: rules: unknown field; expected one of: on_failure, locks, journeys, resets, "
+         "line 2: rules: unknown field; expected one of: on_failure, locks, sources, journeys, consecutive, "
+         "resets, "
          "allow_sources, "
          "deny_sources"},
         {ONE_RULE("max: 6, life: 60, clears: [OTHER]"), "journeys",
@@ -379,13 +382,13 @@ TEST(rules, lists_may_be_as_long_as_their_bounds_and_no_longer)
 	           "L%d, ", RULE_LIST_MAX, "]}}}}\n", "must have at most 32");
 }
 
-/* Two rows for each lock of a kind that grows: of a subject, from one source, and of a source. */
+/* Two rows for each lock of a kind that grows: of a subject, and from one source; of a source there is one lock. */
 TEST(rules, a_rule_that_sets_more_locks_than_one_attempt_can_is_refused)
 {
 	list_bound(
 	        "locks: {STANDARD: {duration: 9, factor: 2, cap: 99}}\n"
 	        "journeys: {J: {types: {T: {max: 1, max_from_source: 1, max_of_source: 1, life: 1, sets: [",
-	        "L%d, ", LOCK_ROWS_MAX / 6, "]}}}}\n", "sets more locks than one attempt can set");
+	        "L%d, ", (LOCK_ROWS_MAX - 2) / 4, "]}}}}\n", "sets more locks than one attempt can set");
 }
 
 /* Five journeys of 200 types each, and one type more. */

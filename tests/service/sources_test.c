@@ -59,7 +59,7 @@ TEST(sources, one_that_tries_many_subjects_is_locked_for_all_of_them)
 		r = FAIL(&s, .ip = "192.0.2.1", .subject = subject);
 		assert_verdict(&r, i < 5 ? VERDICT_ALLOW : VERDICT_LOCKED, true);
 	}
-	assert_int_equal(source_count(&s, NULL, PASSWORD_LOCK, "192.0.2.1"), 1);
+	assert_int_equal(source_count(&s, NULL, SOURCE_LOCK, "192.0.2.1"), 1);
 	r = SUCCEED(&s, .ip = "192.0.2.1", .subject = "user-9");
 	assert_verdict(&r, VERDICT_LOCKED, false);
 	r = SUCCEED(&s, .ip = "192.0.2.2", .subject = "user-1");

@@ -233,7 +233,7 @@ TEST(sources, one_that_tries_sixty_accounts_is_stopped_by_what_ships)
 	assert_int_equal(stood, 50);
 	assert_verdict(&r, VERDICT_LOCKED, false);
 	assert_bytes(r.verdict.block_type, "SOURCE");
-	assert_int_equal(source_ttl(&s, PASSWORD_LOCK), 300);
+	assert_int_equal(source_ttl(&s, SOURCE_LOCK), 300);
 	r = SUCCEED(&s, .subject = "account-1", .ip = "192.0.2.2"); /* its owner, elsewhere */
 	assert_verdict(&r, VERDICT_ALLOW, false);
 	service_close(&s);
