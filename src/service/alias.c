@@ -99,7 +99,7 @@ enum err_code alias_add(struct context *ctx, const struct alias_change *q, struc
 
 	if (!alias_of_email(ctx, q->email, &id))
 		return ERR_NONE;
-	if (others_find(ctx, q, id, &all, err) != ERR_NONE)
+	if (others_find(ctx, q, id, &all, err) != ERR_NONE || all.list == NULL)
 		return err->code;
 	all.list[all.count++] = id;
 	aliases_set(q->profile, &all);
