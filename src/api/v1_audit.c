@@ -54,7 +54,7 @@ static void audit_line(const struct v1_call *c, enum err_code outcome, struct au
 	if (c->changed != NULL)
 		fields[count++] = (struct log_field){.name = "locks", .number = c->changed_count};
 	fields[count++] = (struct log_field){.name = "outcome",
-	                                     .text = meter_outcome_name(v1_label(&c->call).row, outcome)};
+	                                     .text = meter_outcome_name(meter_route_row(0), outcome)};
 	fields[count++] = (struct log_field){.name = "request_id", .text = c->call.request_id};
 	if (c->call.key_id.len > 0)
 		fields[count++] = (struct log_field){.name = "key_id", .text = c->call.key_id};
