@@ -157,12 +157,15 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
     policies = v1.send("GET", "/v1/policies/attempts", b"", {}).json()["document"]
     policies["journeys"]["STEP_UP"] = {"types": {"PASSWORD_ENTRY": {"max": 1, "life": 600, "at_max": "challenge"}}}
     policies["journeys"]["RISKY"] = {"types": {"PASSWORD_ENTRY": {"max": 9, "life": 600, "at_risk": {"from": 70}}}}
+    policies["consecutive"]["max"] = 3
     put(v1, "/v1/policies/attempts", policies, **{"If-Match": '"0"'})
+    v1.record("hammered", times=3)
     v1.close()
     for _ in range(10):
         assert client.ask("allow", "sms-number", "full")[:2] == ["ok", "allowed"]
     asked = {("attempt", "new"): ("allow", "-"), ("attempt", "guessed"): ("locked", "lock"), ("attempt", "barred"): ("locked_permanent", "lock"),
              ("attempt", "forgot", "-", "REAUTHENTICATION"): ("signed_out", "signed_out"), ("attempt", "blocked"): ("blocked", "intervention_blocked"),
+             ("attempt", "hammered"): ("locked_permanent", "too_many_failures"),
              ("attempt", "new", "-", "STEP_UP"): ("challenge", "challenge"),
              ("attempt", "new", "-", "RISKY", "70"): ("challenge", "risk"),
              ("attempt", "suspended"): ("blocked", "intervention_suspended"), ("attempt", "fraud"): ("blocked", "email_fraud_denied"),
