@@ -288,6 +288,7 @@ def test_a_message_that_never_gets_an_answer_is_sent_nine_times_and_then_unknown
         eventually(lambda tries=tries: own.calls >= tries)
         timed.clock.passes(400)
         let_go(timed, own, rate=700 + tries)  # the gate's own patience
+    timed.v1.close()  # idle for an hour, by the server's clock
     assert await_counts(timed, made, {"unknown": 1})["resent"] == 8
     assert own.delivered[token] == own.calls == 9
 

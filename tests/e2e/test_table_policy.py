@@ -119,7 +119,8 @@ def limits(base, who):
 
 def users(base, who):
     ok(base, "POST", "/v1/users", {"id": who})
-    ok(base, "POST", f"/v1/users/{who}/emails", {"email": f"{who}@example.org"})
+    added = ok(base, "POST", f"/v1/users/{who}/emails", {"email": f"{who}@example.org"})
+    ok(base, "POST", f"/v1/users/{who}/emails/{added['id']}/verify", {"code": added["code"]})
     ok(base, "POST", "/v1/users/lookup", {"email": f"{who}@example.org"})
     ok(base, "GET", "/v1/users")
     ok(base, "POST", f"/v1/users/{who}/suspend")

@@ -21,7 +21,7 @@ NO_SIGN_IN = deny(JOURNEY + "SIGN_IN")
 
 @pytest.fixture(scope="module")
 def guarded():
-    server = Guarded()
+    server = Guarded("--email-claims", "added")
     yield server
     stop(server.process)
     shutil.rmtree(server.data, ignore_errors=True)
