@@ -256,3 +256,24 @@ TEST(shipped, the_sixth_wrong_code_forgets_the_device)
 	assert_false(r.known_device);
 	service_close(&s);
 }
+
+/* Nothing wrong was entered: requests are bounded by the count over all lanes, which ends. */
+TEST(shipped, asking_for_codes_forgets_no_device)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct bytes          token;
+
+	service_open(&s, NULL);
+	token = sign_in(&s);
+	for (int i = 1; i <= 12; i++) {
+		r = service_record(&s, OUTCOME_SENT,
+		                   (struct try){.journey = "SIGN_IN",
+		                                .type = "EMAIL_CODE_REQUEST",
+		                                .notification = "VERIFY_EMAIL",
+		                                .token = token});
+		assert_int_equal(r.verdict.kind, VERDICT_ALLOW);
+		assert_true(r.known_device && !r.device_revoked);
+	}
+	service_close(&s);
+}
