@@ -111,6 +111,15 @@ static size_t quoted_take(struct bytes text, struct parts *out)
 	return len > 0 && i < text.len ? i + 1 : 0;
 }
 
+/* What follows a NUL would not be seen by libraries that end texts there. */
+static bool has_control(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char)text.data[i] <= ' ' || text.data[i] == 0x7f)
+			return true;
+	return false;
+}
+
 static bool take_apart(struct bytes text, struct parts *out)
 {
 	size_t at;
@@ -122,7 +131,7 @@ static bool take_apart(struct bytes text, struct parts *out)
 	if (at == 0 || at + 1 >= text.len || text.data[at] != '@')
 		return false;
 	out->host = (struct bytes){text.data + at + 1, text.len - at - 1};
-	return true;
+	return !has_control(out->host);
 }
 
 static size_t ascii_lower_copy(struct bytes text, char *out)

@@ -191,3 +191,14 @@ TEST(addresses, mail_goes_to_the_address_as_it_was_typed)
 	             "Ann@example.org");
 	assert_int_equal(email_typed_beside(BYTES(" ann@example.org."), BYTES("ann@example.org")).len, 0);
 }
+
+/* A library that ends texts at a NUL would see another host: "z-z.org". */
+TEST(addresses, nothing_hides_behind_a_nul)
+{
+	static const char hidden[] = "ann@z-z.org\0h\xcd\xbe";
+	char              out[EMAIL_NORMAL_BYTES_MAX];
+
+	assert_int_equal(email_normalise((struct bytes){hidden, sizeof(hidden) - 1}, out), 0);
+	assert_int_equal(email_normalise((struct bytes){hidden, strlen(hidden) + 1}, out), 0);
+	assert_int_equal(email_normalise(bytes_of(hidden), out), strlen(hidden));
+}
