@@ -90,19 +90,27 @@ static inline void fixture_restart(struct fixture *f)
 	fixture_start(f);
 }
 
-/* The directory as a kill would leave it: a copy of the open one, in which nothing goes on. The store may be putting files
- * together meanwhile: then what was copied is of no one moment, and it is copied again. */
+/* Copies an open directory as it is at one moment. The store may be merging or removing files, and the writer may be making its
+ * next segment: if anything changed meanwhile, it is copied again. */
+static inline void directory_copy(const char *from, const char *to)
+{
+	char line[1024];
+
+	snprintf(line, sizeof(line),
+	         "look() { ls -lR --full-time %1$s/store %1$s/journal; }; for i in $(seq 100); do "
+	         "before=$(look); rm -rf %2$s; cp -r %1$s %2$s 2>/dev/null && test \"$before\" = \"$(look)\" "
+	         "&& exit 0; sleep 0.02; done; exit 1",
+	         from, to);
+	assert_int_equal(system(line), 0);
+}
+
+/* The directory as a kill would leave it: a copy of the open one, in which nothing goes on. */
 static inline void fixture_die(struct fixture *f)
 {
-	char line[768], copy[80];
+	char line[256], copy[80];
 
 	snprintf(copy, sizeof(copy), "%s-copy", f->dir);
-	snprintf(line, sizeof(line),
-	         "for i in $(seq 100); do rm -rf %s; before=$(ls -l --full-time %s/store) && cp -r %s %s "
-	         "2>/dev/null && "
-	         "test \"$before\" = \"$(ls -l --full-time %s/store)\" && exit 0; sleep 0.02; done; exit 1",
-	         copy, f->dir, f->dir, copy, f->dir);
-	assert_int_equal(system(line), 0);
+	directory_copy(f->dir, copy);
 	engine_close(f->engine);
 	snprintf(line, sizeof(line), "rm -rf %s && mv %s %s", f->dir, copy, f->dir);
 	assert_int_equal(system(line), 0);

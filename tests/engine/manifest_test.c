@@ -9,7 +9,7 @@
 #include "engine/manifest.h"
 #include "random.h"
 
-enum { SECTOR = 512, KEY_BYTES = 2000, LINE_BYTES = 512 };
+enum { SECTOR = 512, KEY_BYTES = 2000, LINE_BYTES = 512, SCENES_MAX = 10 };
 
 enum fill { FILL_ZEROS, FILL_ONES, FILL_GARBAGE, FILLS };
 
@@ -31,15 +31,6 @@ static void shell(const char *format, ...)
 	vsnprintf(line, sizeof(line), format, arguments);
 	va_end(arguments);
 	assert_int_equal(system(line), 0);
-}
-
-/* A copy of an open directory of one moment: the writer may be making its next segment meanwhile. */
-static void copy_quiet(const char *from, const char *to)
-{
-	shell("look() { ls -lR --full-time %s/store %s/journal; }; for i in $(seq 100); do before=$(look); "
-	      "rm -rf %s; cp -r %s %s 2>/dev/null && test \"$before\" = \"$(look)\" && exit 0; sleep 0.02; "
-	      "done; exit 1",
-	      from, from, to, from, to);
 }
 
 static struct bytes long_key(struct fixture *f, char first)
@@ -114,7 +105,7 @@ static void scene_open(struct scene *s)
 	manifest_read(s);
 	s->old = s->manifest.len;
 	snprintf(s->before, sizeof(s->before), "%s-before", s->f.dir);
-	copy_quiet(s->f.dir, s->before);
+	directory_copy(s->f.dir, s->before);
 	checkpoint(&s->f);
 	manifest_read(s);
 	assert_true(s->manifest.len > s->old + 3 * SECTOR);
@@ -253,6 +244,17 @@ static unsigned edits_after(struct scene *s, size_t from)
 	return edits;
 }
 
+/* On a busy machine the store may merge files between the two checkpoints, and append an edit of its own: then the scene is made again. */
+static void scene_open_with_two_edits(struct scene *s)
+{
+	scene_open(s);
+	for (int again = 0; edits_after(s, s->old) != 2; again++) {
+		assert_true(again < SCENES_MAX);
+		scene_close(s);
+		scene_open(s);
+	}
+}
+
 /* Two edits are one append: a disk may write the second and not the first. One sector is missing, or all but one are, or any. */
 TEST(manifest, an_append_of_two_edits_of_which_any_sectors_are_there_is_left_out_and_no_row_with_it)
 {
@@ -260,9 +262,8 @@ TEST(manifest, an_append_of_two_edits_of_which_any_sectors_are_there_is_left_out
 	struct scene  s;
 	size_t        sectors;
 
-	scene_open(&s);
+	scene_open_with_two_edits(&s);
 	sectors = (s.manifest.len - 1) / SECTOR - s.old / SECTOR + 1;
-	assert_int_equal(edits_after(&s, s.old), 2);
 	assert_in_range(sectors, 4, 63);
 	for (size_t i = 0; i < sectors; i++) {
 		open_as(&s, without_sectors(&s, UINT64_C(1) << i, FILL_ZEROS));

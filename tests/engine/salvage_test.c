@@ -29,16 +29,10 @@ static void shell(struct fixture *f, const char *command)
 		fail_msg("%s", line);
 }
 
-/* As a kill would leave it. The store is idle, so that its files are of one moment. */
 static void die(struct fixture *f)
 {
-	char line[512];
-
-	snprintf(line, sizeof(line), "rm -rf %1$s-copy && cp -r %1$s %1$s-copy", f->dir);
-	assert_int_equal(system(line), 0);
-	engine_close(f->engine);
-	snprintf(line, sizeof(line), "rm -rf %1$s && mv %1$s-copy %1$s && rm -f %1$s/ballast", f->dir);
-	assert_int_equal(system(line), 0);
+	fixture_die(f);
+	shell(f, "rm -f ballast");
 }
 
 static void put(struct fixture *f, int number)
