@@ -241,12 +241,14 @@ static enum err_code policy(struct tables_run *r, int *status, struct err *err)
 {
 	const struct tables_arguments *o = r->arguments;
 	struct table_policy_place      place = {.account = o->account};
-	bool                           serve = strcmp(o->policy_for, "serve") == 0;
+	int                            what = 0;
 	struct json_writer             w;
 	struct buf                     out;
 
-	if (!serve && strcmp(o->policy_for, "create") != 0)
-		return err_set(err, ERR_INVALID, "--for: must be serve or create");
+	while (what < POLICY_FOR_KINDS && strcmp(o->policy_for, table_policy_names[what]) != 0)
+		what++;
+	if (what == POLICY_FOR_KINDS)
+		return err_set(err, ERR_INVALID, "--for: must be serve, create or import");
 	if (o->account == NULL)
 		return err_set(err, ERR_INVALID,
 		               "set --account, the account's 12 digits: aws sts get-caller-identity --query "
@@ -256,7 +258,7 @@ static enum err_code policy(struct tables_run *r, int *status, struct err *err)
 		return err->code;
 	buf_init(&out, &r->arena);
 	json_writer_init(&w, &out);
-	table_policy_write(&w, &r->plan, serve ? POLICY_FOR_SERVE : POLICY_FOR_CREATE, &place);
+	table_policy_write(&w, &r->plan, (enum table_policy_for)what, &place);
 	put_json(&out);
 	*status = 0;
 	return ERR_NONE;
@@ -347,7 +349,8 @@ static const struct option_spec options[] = {
         {"--offline", OPTION_ACTION, NULL, "plan: print what is wanted, without asking the endpoint",
          AT(offline), 0, 0},
         {"--for", OPTION_TEXT, "WHOM",
-         "policy: `serve`, for a server whose tables are there, or `create`, for whoever runs this command "
+         "policy: `serve`, for a server whose tables are there, `create`, for this command, or `import`, for "
+         "`gatehouse import` and `export` "
          "(default: serve)",
          AT(policy_for), 0, 0},
         {"--account", OPTION_TEXT, "DIGITS", "policy: the AWS account that the tables are in", AT(account), 0,

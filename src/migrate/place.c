@@ -25,7 +25,9 @@ static enum err_code store_open(struct place *p, const struct place_options *o, 
 		               "which is local unless set)");
 	if (remote_open(&p->remote,
 	                &(struct remote_options){
-	                        .url = url != NULL ? url : remote_url_of_region(&p->arena, region),
+	                        .url = url != NULL ? url
+	                                           : aws_url(&p->arena, "dynamodb", region,
+	                                                     aws_credentials_network(p->credentials)),
 	                        .region = region,
 	                        .table_prefix = o->table_prefix == NULL ? "" : o->table_prefix,
 	                        .credentials = p->credentials,

@@ -277,13 +277,9 @@ static enum err_code region_use(struct aws_batch *b, const struct aws_place *p, 
 
 static const char *endpoint_of(struct aws_batch *b, struct bytes given)
 {
-	bool china = bytes_starts_with(bytes_of(b->region), BYTES("cn-"));
-
 	if (given.len > 0)
 		return arena_printf(&b->arena, "%.*s", BYTES_ARG(given)).data;
-	return arena_printf(&b->arena, "https://%s.%s.amazonaws.com%s", b->kind->host, b->region,
-	                    china ? ".cn" : "")
-	        .data;
+	return aws_url(&b->arena, b->kind->host, b->region, NULL);
 }
 
 static bool ends_with(struct bytes text, struct bytes ending)

@@ -45,8 +45,13 @@ struct fetch {
 static enum err_code ask(const struct fetch *f, const struct outbound_request *r,
                          struct outbound_response *answer, struct err *err)
 {
-	struct outbound_options options = {.name = source_names[f->c->setup.source],
-	                                   .url = f->c->setup.endpoint,
+	const struct aws_setup *s = &f->c->setup;
+	bool                    sts = s->source == SOURCE_ROLE || s->source == SOURCE_WEB_IDENTITY;
+	struct outbound_options options = {.name = source_names[s->source],
+	                                   .url = s->endpoint,
+	                                   .ca_file = s->network.ca_file,
+	                                   .proxy = sts ? s->network.proxy : NULL,
+	                                   .no_proxy = s->network.no_proxy,
 	                                   .allow_private = true,
 	                                   .calls_max = 1,
 	                                   .connect_us = 2000000,
@@ -64,7 +69,7 @@ static enum err_code ask(const struct fetch *f, const struct outbound_request *r
 	outbound_close(o);
 	if (rc == ERR_NONE && answer->status / 100 != 2)
 		return err_set(err, ERR_OVERLOADED, "AWS credentials: the %s endpoint answered %d",
-		               source_names[f->c->setup.source], answer->status);
+		               source_names[s->source], answer->status);
 	return rc;
 }
 
@@ -426,6 +431,11 @@ const char *aws_credentials_region(const struct aws_credentials *c)
 const char *aws_credentials_dynamodb(const struct aws_credentials *c)
 {
 	return c->setup.dynamodb;
+}
+
+const struct aws_network *aws_credentials_network(const struct aws_credentials *c)
+{
+	return &c->setup.network;
 }
 
 const char *aws_credentials_source(const struct aws_credentials *c)

@@ -27,6 +27,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "outbound/aws_network.h"
 
 enum {
 	CREDENTIALS_REFRESH_EARLY_S = 15 * 60,
@@ -35,15 +36,6 @@ enum {
 	CREDENTIALS_AGAIN_MS = 1000,
 	CREDENTIALS_TOKEN_BYTES_MAX = 16 * 1024, /* of a web identity or a session */
 };
-
-/* Where settings come from: the process's environment, or a test's. */
-struct environment {
-	const char *(*get)(void *ctx, const char *name); /* NULL: not set */
-	void *ctx;
-};
-
-/* getenv. */
-extern const struct environment environment_process;
 
 struct aws_credential {
 	struct bytes key_id, secret;
@@ -69,6 +61,9 @@ const char *aws_credentials_region(const struct aws_credentials *c);
  * [services], or its endpoint_url;
  * NULL: at AWS itself. AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true switches all of them off. Lives as long as `c`. */
 const char *aws_credentials_dynamodb(const struct aws_credentials *c);
+
+/* Lives as long as `c`. */
+const struct aws_network *aws_credentials_network(const struct aws_credentials *c);
 
 /* "environment", "role", "web identity", "profile", "container", "instance": for the log. */
 const char *aws_credentials_source(const struct aws_credentials *c);

@@ -18,7 +18,7 @@
 struct outbound {
 	/* set once */
 	struct outbound_options options;
-	char                   *name, *url, *ca_file;
+	char                   *name, *url, *ca_file, *proxy, *no_proxy;
 	struct bytes            host; /* in url */
 	struct transport      **all;  /* calls_max; those that were opened come first */
 	struct transport      **idle; /* a stack: the latest is the warmest */
@@ -364,6 +364,8 @@ enum err_code outbound_open(const struct outbound_options *options, struct outbo
 	o->options.name = o->name;
 	o->options.url = o->url;
 	o->options.ca_file = o->ca_file;
+	o->options.proxy = o->proxy = copy_of(options->proxy);
+	o->options.no_proxy = o->no_proxy = copy_of(options->no_proxy);
 	if (o->options.retry == NULL)
 		o->options.retry = &retry_aws;
 	transport_url_is(o->url, &o->host);
@@ -403,6 +405,8 @@ void outbound_close(struct outbound *o)
 	free(o->name);
 	free(o->url);
 	free(o->ca_file);
+	free(o->proxy);
+	free(o->no_proxy);
 	free(o);
 }
 

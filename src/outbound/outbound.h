@@ -40,16 +40,18 @@ enum {
 };
 
 struct outbound_options {
-	const char                 *name;          /* for logs, metrics and error texts: "dynamodb" */
-	const char                 *url;           /* scheme, host and port: "https://example.org:8443" */
-	const char                 *ca_file;       /* NULL: the system's */
-	bool                        allow_private; /* (4) */
-	uint32_t                    calls_max;     /* at once */
-	uint32_t                    waits_max;     /* calls that wait for a place; further ones are refused */
-	int64_t                     connect_us;    /* a connection, with TLS */
-	int64_t                     attempt_us;    /* one try */
-	size_t                      body_bytes_max; /* of an answer */
-	const struct retry_profile *retry;          /* NULL: retry_aws */
+	const char *name;     /* for logs, metrics and error texts: "dynamodb" */
+	const char *url;      /* scheme, host and port: "https://example.org:8443" */
+	const char *ca_file;  /* NULL: the system's */
+	const char *proxy;    /* through which https goes out; NULL: none, whatever the environment says */
+	const char *no_proxy; /* hosts that are called without it, as curl has them; NULL: none */
+	bool        allow_private;         /* (4) */
+	uint32_t    calls_max;             /* at once */
+	uint32_t    waits_max;             /* calls that wait for a place; further ones are refused */
+	int64_t     connect_us;            /* a connection, with TLS */
+	int64_t     attempt_us;            /* one try */
+	size_t      body_bytes_max;        /* of an answer */
+	const struct retry_profile *retry; /* NULL: retry_aws */
 	struct circuit_limits       circuit;
 	struct clock               *clock;
 };

@@ -147,27 +147,11 @@ enum err_code profile_file_read(const char *path, struct arena *a, struct bytes 
 	return ERR_NONE;
 }
 
-/* ---- the environment ---- */
-
-static const char *process_get(void *ctx, const char *name)
-{
-	(void)ctx;
-	return getenv(name);
-}
-
-const struct environment environment_process = {process_get, NULL};
-
-/* An empty variable is not set. */
-static const char *env_get(const struct environment *env, const char *name)
-{
-	const char *value = env->get(env->ctx, name);
-
-	return value == NULL || value[0] == '\0' ? NULL : value;
-}
+/* ---- the environment, as texts of the setup ---- */
 
 static bool env_is_true(const struct environment *env, const char *name)
 {
-	const char *value = env_get(env, name);
+	const char *value = environment_get(env, name);
 
 	return value != NULL && strcasecmp(value, "true") == 0;
 }
@@ -192,8 +176,9 @@ struct shared_files {
 static enum err_code files_read(struct aws_setup *s, const struct environment *env, struct shared_files *out,
                                 struct err *err)
 {
-	const char *home = env_get(env, "HOME");
-	const char *paths[] = {env_get(env, "AWS_SHARED_CREDENTIALS_FILE"), env_get(env, "AWS_CONFIG_FILE")};
+	const char *home = environment_get(env, "HOME");
+	const char *paths[] = {environment_get(env, "AWS_SHARED_CREDENTIALS_FILE"),
+	                       environment_get(env, "AWS_CONFIG_FILE")};
 	const char *usual[] = {"credentials", "config"};
 
 	*out = (struct shared_files){{{"", 0}, {"", 0}}};
@@ -217,7 +202,7 @@ static void profile_find(const struct shared_files *files, struct bytes name, st
 static enum err_code profile_read(const struct shared_files *files, const struct environment *env,
                                   struct profile *p, struct err *err)
 {
-	const char *name = env_get(env, "AWS_PROFILE");
+	const char *name = environment_get(env, "AWS_PROFILE");
 
 	profile_find(files, bytes_of(name == NULL ? "default" : name), p);
 	if (name != NULL && !p->found)
@@ -251,29 +236,28 @@ static void credential_set(struct aws_setup *s, const char *id, const char *secr
 static enum err_code environment_use(struct aws_setup *s, const struct environment *env, const char *id,
                                      struct err *err)
 {
-	const char *secret = env_get(env, "AWS_SECRET_ACCESS_KEY");
+	const char *secret = environment_get(env, "AWS_SECRET_ACCESS_KEY");
 
 	if (secret == NULL)
 		return err_set(err, ERR_INVALID,
 		               "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
 	s->source = SOURCE_ENVIRONMENT;
 	credential_set(s, text_copy(s, id), text_copy(s, secret),
-	               text_copy(s, env_get(env, "AWS_SESSION_TOKEN")));
+	               text_copy(s, environment_get(env, "AWS_SESSION_TOKEN")));
 	return ERR_NONE;
 }
 
 static enum err_code sts_find(struct aws_setup *s, const struct environment *env, struct err *err)
 {
-	const char *endpoint = env_get(env, "AWS_ENDPOINT_URL_STS");
+	const char *endpoint = environment_get(env, "AWS_ENDPOINT_URL_STS");
 
 	if (endpoint == NULL)
-		endpoint = env_get(env, "AWS_ENDPOINT_URL");
+		endpoint = environment_get(env, "AWS_ENDPOINT_URL");
 	if (endpoint == NULL && s->region == NULL)
 		return err_set(err, ERR_INVALID, "a role needs a region: set AWS_REGION");
-	s->endpoint = endpoint != NULL
-	                      ? text_copy(s, endpoint)
-	                      : arena_printf(s->arena, "https://sts.%s.amazonaws.com", s->region).data;
-	return ERR_NONE;
+	s->endpoint =
+	        endpoint != NULL ? text_copy(s, endpoint) : aws_url(s->arena, "sts", s->region, &s->network);
+	return endpoint == NULL ? ERR_NONE : aws_network_check_own(&s->network, "AWS_ENDPOINT_URL_STS", err);
 }
 
 static enum err_code keys_take(struct aws_setup *s, const struct profile *p, struct aws_credential *out,
@@ -335,7 +319,7 @@ static enum err_code role_use(struct aws_setup *s, const struct environment *env
 static enum err_code web_identity_use(struct aws_setup *s, const struct environment *env,
                                       const struct profile *p, struct err *err)
 {
-	const char *session = env_get(env, "AWS_ROLE_SESSION_NAME");
+	const char *session = environment_get(env, "AWS_ROLE_SESSION_NAME");
 
 	s->source = SOURCE_WEB_IDENTITY;
 	if (s->role_arn == NULL)
@@ -373,8 +357,8 @@ static enum err_code container_use(struct aws_setup *s, const struct environment
 	const char  *slash;
 
 	s->source = SOURCE_CONTAINER;
-	s->token = text_copy(s, env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN"));
-	s->token_file = text_copy(s, env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"));
+	s->token = text_copy(s, environment_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN"));
+	s->token_file = text_copy(s, environment_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"));
 	if (relative != NULL) {
 		s->endpoint = "http://169.254.170.2";
 		s->path = text_copy(s, relative);
@@ -394,7 +378,7 @@ static enum err_code container_use(struct aws_setup *s, const struct environment
 
 static enum err_code instance_use(struct aws_setup *s, const struct environment *env, struct err *err)
 {
-	const char *endpoint = env_get(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
+	const char *endpoint = environment_get(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
 	size_t      len;
 
 	if (env_is_true(env, "AWS_EC2_METADATA_DISABLED"))
@@ -414,13 +398,13 @@ static enum err_code instance_use(struct aws_setup *s, const struct environment 
 static const char *dynamodb_of(struct aws_setup *s, const struct environment *env,
                                const struct shared_files *files, const struct profile *p)
 {
-	const char  *url = env_get(env, "AWS_ENDPOINT_URL_DYNAMODB");
+	const char  *url = environment_get(env, "AWS_ENDPOINT_URL_DYNAMODB");
 	struct bytes services = profile_get(p, "services"), of_service = {NULL, 0};
 
 	if (env_is_true(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))
 		return NULL;
 	if (url == NULL)
-		url = env_get(env, "AWS_ENDPOINT_URL");
+		url = environment_get(env, "AWS_ENDPOINT_URL");
 	if (url != NULL)
 		return text_copy(s, url);
 	if (services.data != NULL)
@@ -431,29 +415,35 @@ static const char *dynamodb_of(struct aws_setup *s, const struct environment *en
 enum err_code aws_setup_read(struct aws_setup *s, const struct environment *env, struct arena *a,
                              struct err *err)
 {
-	const char         *id = env_get(env, "AWS_ACCESS_KEY_ID");
-	const char         *relative = env_get(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-	const char         *full = env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	const char         *id = environment_get(env, "AWS_ACCESS_KEY_ID");
+	const char         *relative = environment_get(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+	const char         *full = environment_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
 	struct shared_files files;
 	struct profile      p;
 
 	*s = (struct aws_setup){.arena = a, .endpoint = ""};
 	if (files_read(s, env, &files, err) != ERR_NONE || profile_read(&files, env, &p, err) != ERR_NONE)
 		return err->code;
-	s->region = text_copy(s, env_get(env, "AWS_REGION"));
+	s->region = text_copy(s, environment_get(env, "AWS_REGION"));
 	if (s->region == NULL)
-		s->region = text_copy(s, env_get(env, "AWS_DEFAULT_REGION"));
+		s->region = text_copy(s, environment_get(env, "AWS_DEFAULT_REGION"));
 	if (s->region == NULL)
 		s->region = text_keep(s, profile_get(&p, "region"));
 	s->dynamodb = dynamodb_of(s, env, &files, &p);
+	if (aws_network_read(&s->network, env, &p, s->arena, err) != ERR_NONE)
+		return err->code;
+	if (s->dynamodb != NULL &&
+	    aws_network_check_own(&s->network, "AWS_ENDPOINT_URL_DYNAMODB (or another setting of its kind)",
+	                          err) != ERR_NONE)
+		return err->code;
 	if (id != NULL)
 		return environment_use(s, env, id, err);
 	if (profile_check(&p, err) != ERR_NONE)
 		return err->code;
 	if (profile_get(&p, "source_profile").data != NULL)
 		return role_use(s, env, &files, &p, err);
-	s->identity_file = text_copy(s, env_get(env, "AWS_WEB_IDENTITY_TOKEN_FILE"));
-	s->role_arn = text_copy(s, env_get(env, "AWS_ROLE_ARN"));
+	s->identity_file = text_copy(s, environment_get(env, "AWS_WEB_IDENTITY_TOKEN_FILE"));
+	s->role_arn = text_copy(s, environment_get(env, "AWS_ROLE_ARN"));
 	if (s->identity_file == NULL)
 		s->identity_file = text_keep(s, profile_get(&p, "web_identity_token_file"));
 	if (s->identity_file != NULL)

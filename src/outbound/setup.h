@@ -27,6 +27,7 @@ struct aws_setup {
 	const char           *token, *token_file; /* CONTAINER: its Authorization; NULL: none */
 	struct aws_credential fixed;              /* ENVIRONMENT, PROFILE */
 	const char           *dynamodb;           /* where DynamoDB is to be called; NULL: at AWS */
+	struct aws_network    network;
 };
 
 /* ERR_INVALID says what is set up wrongly, or that nothing is. */

@@ -248,6 +248,17 @@ static int request_begins(void *ctx, char *to, char *from, int to_port, int from
 	return CURL_PREREQFUNC_OK;
 }
 
+/* The environment must not reroute a service: only what the target's options name. The proxy's own headers are no part of the answer. */
+static void proxy_set(struct transport *t)
+{
+	const struct outbound_options *o = t->options;
+	bool used = o->proxy != NULL && bytes_starts_with(bytes_of(o->url), BYTES("https://"));
+
+	curl_easy_setopt(t->easy, CURLOPT_PROXY, used ? o->proxy : "");
+	curl_easy_setopt(t->easy, CURLOPT_NOPROXY, used && o->no_proxy != NULL ? o->no_proxy : "");
+	curl_easy_setopt(t->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+}
+
 static void easy_prepare(struct transport *t, const struct outbound_request *r, struct curl_slist *headers,
                          int64_t wait_us)
 {
@@ -257,7 +268,7 @@ static void easy_prepare(struct transport *t, const struct outbound_request *r, 
 	curl_easy_reset(e);
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(e, CURLOPT_PROXY, ""); /* the environment must not reroute a service */
+	proxy_set(t);
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(e, CURLOPT_USERAGENT, "gatehouse/" GATEHOUSE_VERSION);
 	curl_easy_setopt(e, CURLOPT_URL, url.data);
@@ -309,12 +320,13 @@ static bool transfer_run(struct transport *t, CURLcode *rc)
 	return true;
 }
 
+/* What a proxy was asked is none of the target's. */
 static bool was_sent(struct transport *t)
 {
 	long bytes = 0;
 
 	curl_easy_getinfo(t->easy, CURLINFO_REQUEST_SIZE, &bytes);
-	return bytes > 0;
+	return bytes > 0 && t->sends > 0;
 }
 
 /* Static texts: what libcurl writes into its own may hold a URL. */

@@ -186,19 +186,27 @@ static int64_t us_of(int64_t ms, int64_t unless_set_ms)
 static enum err_code target_open(struct remote *r, const struct remote_options *options, unsigned workers,
                                  struct err *err)
 {
-	struct outbound_options target = {
-	        .name = "dynamodb",
-	        .url = options->url,
-	        .allow_private = true, /* an operator chose it: a VPC endpoint, or one on this machine */
-	        .calls_max = workers + OTHERS_MAX,
-	        .waits_max = WAITS_MAX,
-	        .connect_us = CONNECT_US,
-	        .attempt_us = us_of(options->attempt_ms, REMOTE_ATTEMPT_MS),
-	        .body_bytes_max = REMOTE_ANSWER_BYTES_MAX,
-	        .retry = options->retry == NULL ? &retry_dynamodb : options->retry,
-	        .circuit = {CIRCUIT_FAILURES, CIRCUIT_PAUSE_US, CIRCUIT_PAUSE_MAX_US},
-	        .clock = options->wire_clock};
+	const struct aws_network *network = aws_credentials_network(options->credentials);
+	struct retry_profile      retry = options->retry == NULL ? retry_dynamodb : *options->retry;
+	struct outbound_options   target = {
+	          .name = "dynamodb",
+	          .url = options->url,
+	          .ca_file = network->ca_file,
+	          .proxy = network->proxy,
+	          .no_proxy = network->no_proxy,
+	          .allow_private = true, /* an operator chose it: a VPC endpoint, or one on this machine */
+	          .calls_max = workers + OTHERS_MAX,
+	          .waits_max = WAITS_MAX,
+	          .connect_us = CONNECT_US,
+	          .attempt_us = us_of(options->attempt_ms, REMOTE_ATTEMPT_MS),
+	          .body_bytes_max = REMOTE_ANSWER_BYTES_MAX,
+	          .retry = &r->retry,
+	          .circuit = {CIRCUIT_FAILURES, CIRCUIT_PAUSE_US, CIRCUIT_PAUSE_MAX_US},
+	          .clock = options->wire_clock};
 
+	if (network->tries_max > 0)
+		retry.attempts_max = network->tries_max;
+	r->retry = retry;
 	if (outbound_open(&target, &r->target, err) == ERR_NONE)
 		return ERR_NONE;
 	return err_set(err, err->code,
@@ -245,13 +253,6 @@ void remote_close(struct remote *r)
 	outbound_close(r->target);
 	schemas_close(r->schemas);
 	free(r);
-}
-
-const char *remote_url_of_region(struct arena *a, const char *region)
-{
-	return arena_printf(a, "https://dynamodb.%s.amazonaws.com%s", region,
-	                    bytes_starts_with(bytes_of(region), BYTES("cn-")) ? ".cn" : "")
-	        .data;
 }
 
 uint64_t remote_round_trips(struct remote *r)

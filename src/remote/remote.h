@@ -58,9 +58,6 @@ void remote_close(struct remote *r);
 
 struct store *remote_store(struct remote *r);
 
-/* Where DynamoDB of a region is, in the arena. */
-const char *remote_url_of_region(struct arena *a, const char *region);
-
 /* Requests that were sent so far, second tries included: what a service call costs. */
 uint64_t remote_round_trips(struct remote *r);
 

@@ -13,15 +13,16 @@ struct schemas;
 struct remote {
 	struct store base; /* first */
 	/* set once */
-	struct outbound *target;
-	struct aws      *aws;
-	struct clock    *clock, *wire_clock;
-	char             prefix[REMOTE_PREFIX_MAX + 1];
-	int64_t          began_us, began_steady_us;
-	int64_t          call_us; /* the most that a call may take */
-	int64_t          turn_us; /* … and all of a turn */
-	struct schemas  *schemas;
-	struct pool     *pool;
+	struct retry_profile retry; /* its, with AWS_MAX_ATTEMPTS */
+	struct outbound     *target;
+	struct aws          *aws;
+	struct clock        *clock, *wire_clock;
+	char                 prefix[REMOTE_PREFIX_MAX + 1];
+	int64_t              began_us, began_steady_us;
+	int64_t              call_us; /* the most that a call may take */
+	int64_t              turn_us; /* … and all of a turn */
+	struct schemas      *schemas;
+	struct pool         *pool;
 	/* any thread */
 	_Atomic int64_t now_us;     /* the last time given */
 	_Atomic int64_t refused_us; /* when it was last logged that our credentials are refused */

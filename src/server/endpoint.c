@@ -70,7 +70,9 @@ static enum err_code store_open(struct endpoint *e, const struct serve_options *
 {
 	const char *set = aws_credentials_dynamodb(e->credentials);
 
-	e->url = set != NULL ? set : remote_url_of_region(&e->arena, e->region);
+	e->url = set != NULL
+	                 ? set
+	                 : aws_url(&e->arena, "dynamodb", e->region, aws_credentials_network(e->credentials));
 	return remote_open(&e->remote,
 	                   &(struct remote_options){.url = e->url,
 	                                            .region = e->region,

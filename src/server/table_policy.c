@@ -22,6 +22,29 @@ static const char *const create_actions[] = {"dynamodb:CreateTable",
                                              "dynamodb:TagResource",
                                              "dynamodb:ListTagsOfResource"};
 
+/* It reads back what it has written. */
+static const char *const import_actions[] = {
+        "dynamodb:BatchWriteItem",     "dynamodb:BatchGetItem",      "dynamodb:Scan",
+        "dynamodb:CreateTable",        "dynamodb:DescribeTable",     "dynamodb:UpdateTimeToLive",
+        "dynamodb:DescribeTimeToLive", "dynamodb:ListTagsOfResource"};
+
+const char *const table_policy_names[POLICY_FOR_KINDS] = {"serve", "create", "import"};
+
+struct kind {
+	const char        *sid;
+	const char *const *actions;
+	size_t             count;
+};
+
+#define KIND(sid, actions)                                                                                   \
+	{                                                                                                    \
+		sid, actions, sizeof(actions) / sizeof(actions[0])                                           \
+	}
+
+static const struct kind kinds[POLICY_FOR_KINDS] = {KIND("GatehouseServes", serve_actions),
+                                                    KIND("GatehouseCreatesTables", create_actions),
+                                                    KIND("GatehouseImports", import_actions)};
+
 /* What DynamoDB does with a customer's key on our behalf, as its documentation asks for. */
 static const char *const kms_actions[] = {"kms:Encrypt",          "kms:Decrypt",     "kms:ReEncrypt*",
                                           "kms:GenerateDataKey*", "kms:DescribeKey", "kms:CreateGrant"};
@@ -69,12 +92,7 @@ static struct bytes arn_of(const struct table_plan *p, int which, const struct t
 static void tables_write(struct json_writer *w, const struct table_plan *p, enum table_policy_for what,
                          const struct table_policy_place *place)
 {
-	if (what == POLICY_FOR_SERVE)
-		statement_begin(w, "GatehouseServes", serve_actions,
-		                sizeof(serve_actions) / sizeof(serve_actions[0]));
-	else
-		statement_begin(w, "GatehouseCreatesTables", create_actions,
-		                sizeof(create_actions) / sizeof(create_actions[0]));
+	statement_begin(w, kinds[what].sid, kinds[what].actions, kinds[what].count);
 	json_key(w, BYTES("Resource"));
 	json_begin_array(w);
 	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)

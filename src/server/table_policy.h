@@ -9,7 +9,12 @@
 enum table_policy_for {
 	POLICY_FOR_SERVE,  /* a server whose tables are there */
 	POLICY_FOR_CREATE, /* whoever runs `gatehouse tables`; also a server that creates them on demand */
+	POLICY_FOR_IMPORT, /* `gatehouse import`, into tables that are there or that it creates, and `gatehouse export` */
+	POLICY_FOR_KINDS,
 };
+
+/* "serve", "create", "import": as they are asked for. */
+extern const char *const table_policy_names[POLICY_FOR_KINDS];
 
 struct table_policy_place {
 	const char *region, *account;

@@ -70,7 +70,7 @@ def line_with_endpoint(process):
                 break
             seen += more
             for line in seen.split(b"\n")[:-1]:
-                if b"listening on http://" in line:
+                if b"listening on http" in line:
                     return line.split(b"listening on ", 1)[1].split()[0].decode()
     raise RuntimeError(f"the server said nowhere that it listens: {seen!r}")
 

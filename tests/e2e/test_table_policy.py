@@ -221,6 +221,23 @@ def test_without_any_one_right_something_fails(endpoint, action):
     assert noted["refused"] > 0
 
 
+def test_the_rights_to_import_are_enough_for_an_export_too_and_all_are_used(tmp_path):
+    with keyed_server() as server:
+        noted = {"rights": set(), "refused": 0}
+        with served(server.url, server.administrator) as base:
+            attempts(base, "ann")
+        key, place = server.create_key("importer", *printed("--for", "import")), ["--region", Keyed.region, "--table-prefix", PREFIX]
+        with noting(server.url, noted) as url:
+            for words in (["export", "--to", tmp_path / "out"], ["import", "--from", tmp_path / "out", "--into-existing"]):
+                said = subprocess.run([program(), words[0], "--endpoint", url, *place, *map(str, words[1:])], capture_output=True, text=True,
+                                      env={**environment(url), **key})
+                assert said.returncode == 0, said.stdout + said.stderr
+    assert noted["refused"] == 0
+    allowed = flat(printed("--for", "import"))
+    assert noted["rights"] <= allowed
+    assert actions(allowed) - actions(noted["rights"]) == {"CreateTable", "UpdateTimeToLive"}  # the tables are there
+
+
 def test_a_server_that_creates_its_tables_needs_both():
     with keyed_server() as server:
         with served(server.url, server.create_key("both", *printed(), *printed("--for", "create"))) as base:
@@ -244,7 +261,7 @@ def test_resources_are_single_tables_of_one_account_and_region(region, partition
     (["--region", "eu-west-1", "--account", "12345678901"], "account: must have 12 digits"),
     (["--region", "eu-west-1", "--account", "12345678901x"], "account: must have 12 digits"),
     (["--region", "eu west", "--account", "123456789012"], "region"),
-    (["--region", "eu-west-1", "--account", "123456789012", "--for", "reading"], "--for: must be serve or create"),
+    (["--region", "eu-west-1", "--account", "123456789012", "--for", "reading"], "--for: must be serve, create or import"),
 ])
 def test_what_is_missing_or_wrong_is_named(options, said):
     ended = subprocess.run([program(), "tables", "policy", *options], capture_output=True, text=True)
