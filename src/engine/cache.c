@@ -1,6 +1,5 @@
-/* Cache: shards, each a hash table with chains and two rings: rows that may go, in order of insertion, and
- * dirty ones, which may not. All are also in rings by partition (partition.h): a walk over one finds them there. Eviction is
- * second chance: a row that was used since the hand last passed is kept for another round. A row's bytes follow it,
+/* Cache: shards, each a hash table with chains and a ring of the rows that may go, in order of insertion. Dirty ones may not: they are in the order of
+ * their keys (dirty.h), those of all shards together. All are also in rings by partition (partition.h): a walk over one finds them there. Eviction is second chance: a row that was used since the hand last passed is kept for another round. A row's bytes follow it,
  * and change in place when they fit: what a lookup costs is mostly the memory it touches. */
 #include "engine/cache.h"
 
@@ -8,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "engine/dirty.h"
 #include "engine/partition.h"
 
 enum {
@@ -34,7 +34,7 @@ struct shard {
 	pthread_mutex_t lock; /* everything below is under it, but for what cache_expect looks at */
 	struct buckets *buckets;
 	size_t          row_count;
-	struct list     clean, dirty; /* rings */
+	struct list     clean; /* a ring */
 	size_t          bytes;
 	uint64_t        version; /* of the last commit here */
 	uint64_t        hits, misses;
@@ -44,6 +44,7 @@ struct cache {
 	size_t             shard_bytes_max;
 	atomic_size_t      dirty_bytes;
 	struct partitions *partitions;
+	struct dirty       dirty; /* dirty.h says which thread */
 	struct shard       shards[CACHE_SHARDS];
 };
 
@@ -69,10 +70,10 @@ static size_t allocation(size_t bytes)
 	       ALLOCATION_OVERHEAD;
 }
 
-/* The rest of it says which shard. */
-static uint32_t bucket_hash(uint64_t hash)
+/* As much of the hash as a row keeps: which shard, and which bucket there. */
+static uint32_t kept_hash(uint64_t hash)
 {
-	return (uint32_t)(hash >> 8);
+	return (uint32_t)hash;
 }
 
 static struct row *row_make(uint64_t hash, struct bytes key, struct bytes value, bool absent)
@@ -82,7 +83,8 @@ static struct row *row_make(uint64_t hash, struct bytes key, struct bytes value,
 
 	assert(key.len <= UINT16_MAX); /* a key attribute is at most 2,048 bytes long */
 	memset(r, 0, sizeof(*r));
-	r->hash = bucket_hash(hash);
+	list_init(&r->ring);
+	r->hash = kept_hash(hash);
 	r->key_len = (uint16_t)key.len;
 	r->room = (uint32_t)(bytes - sizeof(*r) - key.len) & ROOM_MAX;
 	memcpy(r->bytes, key.data, key.len);
@@ -97,9 +99,9 @@ static struct shard *shard_of(struct cache *c, uint64_t hash)
 	return &c->shards[hash % CACHE_SHARDS];
 }
 
-static struct row **bucket_in(struct buckets *b, uint32_t bucket_hash)
+static struct row **bucket_in(struct buckets *b, uint32_t hash)
 {
-	return &b->rows[bucket_hash & b->mask];
+	return &b->rows[hash / CACHE_SHARDS & b->mask];
 }
 
 static struct buckets *buckets_make(size_t count, struct buckets *before)
@@ -137,9 +139,9 @@ static void link_set(struct row **link, struct row *r)
 
 static struct row **row_find(struct shard *s, uint64_t hash, struct bytes key)
 {
-	struct row **at = bucket_in(s->buckets, bucket_hash(hash));
+	struct row **at = bucket_in(s->buckets, kept_hash(hash));
 
-	while (*at != NULL && ((*at)->hash != bucket_hash(hash) || !bytes_equal(row_key(*at), key)))
+	while (*at != NULL && ((*at)->hash != kept_hash(hash) || !bytes_equal(row_key(*at), key)))
 		at = &(*at)->next;
 	return at;
 }
@@ -154,16 +156,21 @@ static struct row **row_place(struct shard *s, const struct row *r)
 	return at;
 }
 
-static void row_add(struct shard *s, struct row *r, struct list *ring)
+static void row_add(struct shard *s, struct row *r)
 {
 	struct row **bucket = bucket_in(s->buckets, r->hash);
 
 	r->next = *bucket;
 	link_set(bucket, r);
-	list_push_back(ring, &r->ring);
 	s->bytes += row_bytes(r);
 	if (++s->row_count > BUCKET_ROWS_MAX * (s->buckets->mask + 1))
 		shard_grow(s);
+}
+
+static void row_add_clean(struct shard *s, struct row *r)
+{
+	row_add(s, r);
+	list_push_back(&s->clean, &r->ring);
 }
 
 /* Its partition has been told. */
@@ -236,7 +243,7 @@ void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t ha
 		struct row *r = row_make(hash, key, value, absent);
 
 		partition_enter(c->partitions, r, false);
-		row_add(s, r, &s->clean);
+		row_add_clean(s, r);
 		shard_evict(c, s);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -259,7 +266,7 @@ void cache_load_row(struct cache *c, uint32_t token, uint64_t hash, struct bytes
 		r = row_make(hash, key, value, false);
 		row_use(r); /* those that follow are not to take its place */
 		if (partition_join(c->partitions, r, token))
-			row_add(s, r, &s->clean);
+			row_add_clean(s, r);
 		else
 			free(r);
 		shard_evict(c, s);
@@ -276,7 +283,7 @@ void cache_load_end(struct cache *c, uint32_t token, struct bytes key, bool comp
 
 static struct row **bucket_expected(struct cache *c, uint64_t hash)
 {
-	return bucket_in(__atomic_load_n(&shard_of(c, hash)->buckets, __ATOMIC_ACQUIRE), bucket_hash(hash));
+	return bucket_in(__atomic_load_n(&shard_of(c, hash)->buckets, __ATOMIC_ACQUIRE), kept_hash(hash));
 }
 
 void cache_expect_bucket(struct cache *c, uint64_t hash)
@@ -309,18 +316,22 @@ static void mark_dirty(struct cache *c, struct row *r)
 		return;
 	r->dirty = true;
 	atomic_fetch_add(&c->dirty_bytes, row_bytes(r));
+	list_remove(&r->ring);
+	dirty_add(&c->dirty, r);
 }
 
+/* It is in no ring then. */
 static void mark_clean(struct cache *c, struct row *r)
 {
 	if (!r->dirty)
 		return;
 	r->dirty = false;
 	atomic_fetch_sub(&c->dirty_bytes, row_bytes(r));
+	dirty_remove(&c->dirty, r);
 }
 
 /* Changes the row in place, if the new value fits, and does not leave much of its room unused. */
-static bool row_change(struct cache *c, struct shard *s, struct row *r, struct bytes value, bool absent)
+static bool row_change(struct cache *c, struct row *r, struct bytes value, bool absent)
 {
 	if (value.len > r->room || r->room > 2 * value.len + SPARE_BYTES_MAX)
 		return false;
@@ -328,8 +339,6 @@ static bool row_change(struct cache *c, struct shard *s, struct row *r, struct b
 	if (!r->dirty) {
 		mark_dirty(c, r);
 		partition_sort(c->partitions, r);
-		list_remove(&r->ring);
-		list_push_back(&s->dirty, &r->ring);
 	}
 	return true;
 }
@@ -345,7 +354,7 @@ static void row_replace(struct cache *c, struct shard *s, struct row **at, struc
 	} else {
 		partition_enter(c->partitions, r, first);
 	}
-	row_add(s, r, &s->dirty);
+	row_add(s, r);
 }
 
 void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row)
@@ -356,7 +365,7 @@ void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row)
 	pthread_mutex_lock(&s->lock);
 	s->version++;
 	at = row_find(s, hash, row->key);
-	if (*at == NULL || !row_change(c, s, *at, row->value, row->absent))
+	if (*at == NULL || !row_change(c, *at, row->value, row->absent))
 		row_replace(c, s, at, row_make(hash, row->key, row->value, row->absent), row->first);
 	shard_evict(c, s);
 	pthread_mutex_unlock(&s->lock);
@@ -379,7 +388,7 @@ bool cache_pass(struct cache *c, uint64_t hash, const struct cache_row *row)
 	s->version++;
 	at = row_find(s, hash, row->key);
 	waits = *at != NULL && (*at)->dirty;
-	if (waits && !row_change(c, s, *at, row->value, row->absent)) {
+	if (waits && !row_change(c, *at, row->value, row->absent)) {
 		row_replace(c, s, at, row_make(hash, row->key, row->value, row->absent), false);
 	} else if (!waits && *at != NULL) {
 		partition_leave(c->partitions, *at);
@@ -436,74 +445,94 @@ void cache_dirty_each_in(struct cache *c, struct bytes key, cache_each each, voi
 	partition_dirty_each(c->partitions, key, each, ctx);
 }
 
-void cache_dirty_each(struct cache *c, cache_each each, void *ctx)
+/* Where a range of keys ends; one of another kind than it begins with comes after all rows. */
+static uint64_t place_of_end(struct bytes low, struct bytes high)
 {
-	for (int i = 0; i < CACHE_SHARDS; i++) {
-		struct shard *s = &c->shards[i];
+	return high.len > 0 && high.data[0] == low.data[0] ? dirty_place(high) : UINT64_MAX;
+}
 
-		pthread_mutex_lock(&s->lock);
-		for (struct list *at = s->dirty.next; at != &s->dirty; at = at->next) {
+void cache_dirty_walk(struct cache *c, const struct cache_walk *walk, void *ctx)
+{
+	uint64_t           low = dirty_place(walk->low), high = place_of_end(walk->low, walk->high);
+	struct dirty_walk  w = {.at = low, .last = high};
+	const struct list *bucket;
+
+	if (walk->backward)
+		w = (struct dirty_walk){.at = high, .last = low, .backward = true};
+	while (!walk->enough(ctx) && (bucket = dirty_next(&c->dirty, &w)) != NULL)
+		for (const struct list *at = bucket->next; at != bucket; at = at->next) {
 			struct cache_row row = row_look(LIST_ENTRY(at, struct row, ring));
 
-			each(ctx, &row);
+			walk->each(ctx, &row);
 		}
-		pthread_mutex_unlock(&s->lock);
-	}
 }
 
-size_t cache_dirty(struct cache *c, unsigned shard, struct cache_row *rows, size_t max)
+void cache_dirty(struct cache *c, struct cache_some *some, struct cache_row *rows, size_t max)
 {
-	struct shard *s = &c->shards[shard];
-	size_t        count = 0, bytes = 0;
+	struct dirty_walk w = {.at = some->from, .last = UINT64_MAX};
+	struct list      *bucket;
+	size_t            bytes = 0;
+
+	some->count = 0;
+	some->more = false;
+	while (!some->more && (bucket = dirty_next(&c->dirty, &w)) != NULL)
+		for (const struct list *at = bucket->next; at != bucket && !some->more; at = at->next) {
+			const struct row *r = LIST_ENTRY(at, struct row, ring);
+
+			some->more = some->count == max || bytes >= STEP_BYTES_MAX;
+			if (some->more)
+				break;
+			bytes += row_bytes(r);
+			rows[some->count++] = row_look(r);
+		}
+}
+
+/* It waits no longer, and may go. */
+static void row_settle(struct cache *c, struct row *r)
+{
+	struct shard *s = shard_of(c, r->hash);
 
 	pthread_mutex_lock(&s->lock);
-	for (struct list *at = s->dirty.next; at != &s->dirty && count < max && bytes < STEP_BYTES_MAX;
-	     at = at->next) {
-		const struct row *r = LIST_ENTRY(at, struct row, ring);
-
-		bytes += row_bytes(r);
-		rows[count++] = row_look(r);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return count;
-}
-
-/* From one ring to the other. */
-static void row_settle(struct cache *c, struct shard *s, struct row *r)
-{
 	mark_clean(c, r);
 	partition_sort(c->partitions, r);
-	list_remove(&r->ring);
 	list_push_back(&s->clean, &r->ring);
-}
-
-void cache_clean(struct cache *c, unsigned shard, size_t count)
-{
-	struct shard *s = &c->shards[shard];
-
-	pthread_mutex_lock(&s->lock);
-	for (; count > 0; count--)
-		row_settle(c, s, LIST_ENTRY(s->dirty.next, struct row, ring));
 	shard_evict(c, s);
 	pthread_mutex_unlock(&s->lock);
 }
 
+void cache_clean(struct cache *c, struct cache_some *some)
+{
+	struct dirty_walk w = {.at = some->from, .last = UINT64_MAX};
+	struct list      *bucket = NULL;
+
+	for (; some->count > 0; some->count--) {
+		struct row *r;
+
+		if (bucket == NULL || list_empty(bucket))
+			bucket = dirty_next(&c->dirty, &w);
+		r = LIST_ENTRY(bucket->next, struct row, ring);
+		some->from = dirty_place(row_key(r));
+		row_settle(c, r);
+	}
+	if (!some->more)
+		some->from = 0;
+	dirty_trim(&c->dirty);
+}
+
 void cache_forget(struct cache *c, struct bytes low, struct bytes high)
 {
-	for (int i = 0; i < CACHE_SHARDS; i++) {
-		struct shard *s = &c->shards[i];
+	struct dirty_walk w = {.at = dirty_place(low), .last = place_of_end(low, high)};
+	struct list      *bucket;
 
-		pthread_mutex_lock(&s->lock);
-		for (struct list *at = s->dirty.next, *next; at != &s->dirty; at = next) {
+	while ((bucket = dirty_next(&c->dirty, &w)) != NULL)
+		for (struct list *at = bucket->next, *next; at != bucket; at = next) {
 			struct row *r = LIST_ENTRY(at, struct row, ring);
 
 			next = at->next;
 			if (bytes_compare(row_key(r), low) >= 0 && bytes_compare(row_key(r), high) < 0)
-				row_settle(c, s, r);
+				row_settle(c, r);
 		}
-		shard_evict(c, s);
-		pthread_mutex_unlock(&s->lock);
-	}
+	dirty_trim(&c->dirty);
 }
 
 /* ---- life cycle ---- */
@@ -519,19 +548,19 @@ struct cache *cache_open(size_t bytes_max, struct hash_key hash_key)
 
 		pthread_mutex_init(&s->lock, NULL);
 		list_init(&s->clean);
-		list_init(&s->dirty);
 		s->buckets = buckets_make(BUCKETS_MIN, NULL);
 	}
 	return c;
 }
 
-static void ring_free(struct cache *c, struct list *ring)
+static void rows_free(struct cache *c, struct list *ring)
 {
 	struct list *at;
 
 	while ((at = list_pop_front(ring)) != NULL) {
 		struct row *r = LIST_ENTRY(at, struct row, ring);
 
+		mark_clean(c, r);
 		partition_leave(c->partitions, r);
 		free(r);
 	}
@@ -539,11 +568,16 @@ static void ring_free(struct cache *c, struct list *ring)
 
 void cache_close(struct cache *c)
 {
+	struct dirty_walk all = {.last = UINT64_MAX};
+	struct list      *bucket;
+
+	while ((bucket = dirty_next(&c->dirty, &all)) != NULL)
+		rows_free(c, bucket);
+	dirty_release(&c->dirty);
 	for (int i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 
-		ring_free(c, &s->clean);
-		ring_free(c, &s->dirty);
+		rows_free(c, &s->clean);
 		pthread_mutex_destroy(&s->lock);
 		for (struct buckets *b = s->buckets, *before; b != NULL; b = before) {
 			before = b->before;

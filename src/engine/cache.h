@@ -99,18 +99,32 @@ bool cache_partition_small(struct cache *c, struct bytes key, struct arena *a, s
 bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
                      struct cache_row *row);
 
-/* All dirty rows, or those of the partition of a key, in no order. They stay as they are while the lock is held. */
+/* The dirty rows of the partition of a key, in no order. They stay as they are while the lock is held. */
 typedef void (*cache_each)(void *ctx, const struct cache_row *row);
-void cache_dirty_each(struct cache *c, cache_each each, void *ctx);
 void cache_dirty_each_in(struct cache *c, struct bytes key, cache_each each, void *ctx);
+
+/* The dirty rows from low to high (excluded), and some that lie next to them, forward or backward: those of one bucket (dirty.h) in no order, but before those
+ * of the next one. `enough` is asked before each bucket. */
+struct cache_walk {
+	struct bytes low, high;
+	bool         backward;
+	cache_each   each;
+	bool (*enough)(const void *ctx);
+};
+void cache_dirty_walk(struct cache *c, const struct cache_walk *walk, void *ctx);
 
 /* The dirty rows with keys from low to high (excluded) are not to come into the store: their table is gone. */
 void cache_forget(struct cache *c, struct bytes low, struct bytes high);
 
-/* Dirty rows of one shard, in no order of their keys: up to `max`. Returns how many. They stay as they are until
- * cache_clean, which says that the store has so many, the first that cache_dirty would give. */
-size_t cache_dirty(struct cache *c, unsigned shard, struct cache_row *rows, size_t max);
-void   cache_clean(struct cache *c, unsigned shard, size_t count);
+/* Some dirty rows, up to `max`, nearly in the order of their keys. They stay as they are until cache_clean, which says that the store has them; then the next
+ * ones are next. */
+struct cache_some {
+	uint64_t from;  /* where they begin; 0: at the first */
+	size_t   count; /* of those that were given */
+	bool     more;  /* there were, behind them. If not, the next ones are the first again */
+};
+void cache_dirty(struct cache *c, struct cache_some *some, struct cache_row *rows, size_t max);
+void cache_clean(struct cache *c, struct cache_some *some);
 
 struct cache_stats {
 	uint64_t hits, misses;

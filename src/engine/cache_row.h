@@ -13,6 +13,8 @@ struct part;
 struct row {
 	/* under the shard's lock */
 	struct row *next; /* in the bucket */
+
+	/* of a row that may go under the shard's lock, of a dirty one under write_back.c's (dirty.h) */
 	struct list ring;
 
 	/* under the lock of its partition */
@@ -20,7 +22,7 @@ struct row {
 	struct part *part; /* set once, before others see the row */
 
 	/* under the shard's lock */
-	uint32_t    hash; /* as much of it as says in which bucket (cache.c) */
+	uint32_t    hash; /* as much of it as says in which shard and bucket (cache.c) */
 	uint16_t    key_len;
 	atomic_bool used; /* since the hand passed. Any thread may set it */
 

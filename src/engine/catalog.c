@@ -447,7 +447,7 @@ static enum err_code load_all(struct engine *e, struct arena *a, struct catalog 
 	enum err_code         rc = ERR_NONE;
 	struct view_cursor    c;
 
-	view_cursor_open(&c, &s, NULL, a, low, high, false);
+	view_cursor_open(&c, &s, NULL, a, &(struct waiting_range){.low = low, .high = high});
 	while (rc == ERR_NONE && view_cursor_next(&c, &key, &value))
 		rc = load_table(value, a, catalog, err);
 	if (rc == ERR_NONE)

@@ -420,7 +420,8 @@ enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, stru
 		struct bytes       low = {&kinds[i], 1};
 		struct view_cursor c;
 
-		view_cursor_open(&c, &s, snapshot, &a, low, layout_after(&a, low), false);
+		view_cursor_open(&c, &s, snapshot, &a,
+		                 &(struct waiting_range){.low = low, .high = layout_after(&a, low)});
 		while (view_cursor_next(&c, &key, &value))
 			if (!lapse_drops(rule, key, value))
 				counts_add_stored(out, key, value);
@@ -471,7 +472,9 @@ static enum err_code load_table(struct engine *e, struct rocks_snapshot *snapsho
 	arena_init(&a);
 	buf_init(&low, &a);
 	layout_counts(&low, t->id);
-	view_cursor_open(&c, &s, snapshot, &a, buf_bytes(&low), layout_after(&a, buf_bytes(&low)), false);
+	view_cursor_open(
+	        &c, &s, snapshot, &a,
+	        &(struct waiting_range){.low = buf_bytes(&low), .high = layout_after(&a, buf_bytes(&low))});
 	while (rc == ERR_NONE && view_cursor_next(&c, &key, &value)) {
 		uint32_t hour = layout_counts_parse_hour(key);
 

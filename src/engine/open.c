@@ -207,7 +207,7 @@ static enum err_code delete_range(struct engine *e, const struct range_delete *d
 	struct arena          a;
 
 	arena_init(&a);
-	view_cursor_open(&c, &s, NULL, &a, d->low, d->high, false);
+	view_cursor_open(&c, &s, NULL, &a, &(struct waiting_range){.low = d->low, .high = d->high});
 	while (view_cursor_next(&c, &key, &value))
 		turn_delete(e->unwritten, key, value);
 	rc = view_cursor_check(&c, err);

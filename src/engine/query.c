@@ -12,7 +12,11 @@
 #include "item/codec.h"
 #include "item/messages.h"
 
-enum { PAGE_READ_BYTES_MAX = 4 * TABLE_PAGE_BYTES_MAX, PAGE_COST_SHARE = 4 };
+enum {
+	PAGE_READ_BYTES_MAX = 4 * TABLE_PAGE_BYTES_MAX,
+	PAGE_COST_SHARE = 4,
+	PAGE_ROWS_GONE = 32, /* that a page is likely to pass at most: deleted, or expired */
+};
 
 /* One page, while it is planned and read. */
 struct page {
@@ -448,14 +452,17 @@ static enum err_code page_of_known(struct page *p, const struct known *known, st
 
 static enum err_code page_walked(struct page *p, struct err *err)
 {
-	struct rocks      *rocks = p->session->engine->rocks;
-	struct view_cursor cursor;
-	enum err_code      rc;
+	struct rocks *rocks = p->session->engine->rocks;
+	uint32_t      likely =
+                p->q->limit > 0 && p->q->limit < WAITING_ROWS_MAX ? p->q->limit + PAGE_ROWS_GONE : 0;
+	struct waiting_range range = {p->low, p->high, p->q->backward, likely};
+	struct view_cursor   cursor;
+	enum err_code        rc;
 
 	if (p->session->turn == NULL && (p->fetch || p->check_expiry) &&
 	    view_snapshot_open(p->session->engine, &p->snapshot, err) != ERR_NONE)
 		return err->code;
-	view_cursor_open(&cursor, p->session, p->snapshot, p->arena, p->low, p->high, p->q->backward);
+	view_cursor_open(&cursor, p->session, p->snapshot, p->arena, &range);
 	rc = page_walk(p, &cursor, err);
 	view_cursor_close(&cursor);
 	if (p->snapshot != NULL)

@@ -185,7 +185,10 @@ static enum err_code fill_turn(struct engine_session *s, struct arena *a, struct
 	buf_init(&prefix, a);
 	layout_table_prefix(&prefix, t->id);
 	low = q->walk->at.len == 0 ? buf_bytes(&prefix) : arena_copy(a, buf_bytes(&q->walk->at));
-	view_cursor_open(&cursor, s, NULL, a, low, layout_after(a, buf_bytes(&prefix)), false);
+	view_cursor_open(&cursor, s, NULL, a,
+	                 &(struct waiting_range){.low = low,
+	                                         .high = layout_after(a, buf_bytes(&prefix)),
+	                                         .rows_max = FILL_ROWS_MAX});
 	while (rc == ERR_NONE && rows < FILL_ROWS_MAX && bytes < FILL_BYTES_MAX &&
 	       view_cursor_next(&cursor, &key, &value)) {
 		struct loaded row = {.key = arena_copy(a, key), .value = arena_copy(a, value)};
@@ -310,8 +313,9 @@ static enum err_code sweep_turn(struct engine_session *s, struct arena *a, struc
 	layout_expiry_bucket(&high, s->base.now_us / 1000000);
 	if (bytes_compare(buf_bytes(&q->sweep->at), buf_bytes(&high)) >= 0)
 		return ERR_NONE;
-	view_cursor_open(&cursor, s, NULL, a, arena_copy(a, buf_bytes(&q->sweep->at)), buf_bytes(&high),
-	                 false);
+	view_cursor_open(&cursor, s, NULL, a,
+	                 &(struct waiting_range){.low = arena_copy(a, buf_bytes(&q->sweep->at)),
+	                                         .high = buf_bytes(&high)});
 	while (rc == ERR_NONE && !q->more && view_cursor_next(&cursor, &key, &value)) {
 		struct bytes entry = arena_copy(a, key);
 

@@ -253,8 +253,8 @@ static enum err_code walk(struct verify *v, char kind,
 	struct bytes       key, value;
 
 	arena_init(&a);
-	view_cursor_open(&c, &v->session, v->snapshot, &a, (struct bytes){low, 1}, (struct bytes){high, 1},
-	                 false);
+	view_cursor_open(&c, &v->session, v->snapshot, &a,
+	                 &(struct waiting_range){.low = {low, 1}, .high = {high, 1}});
 	while (rc == ERR_NONE && view_cursor_next(&c, &key, &value)) {
 		rc = one(v, key, value);
 		if (rc != ERR_NONE && pass_over(v))

@@ -238,7 +238,7 @@ static bool is_changed(const struct engine *e, const struct turn *t, struct byte
 }
 
 /* What is not in the store yet: dirty rows, and over them the turn's changes. A batch holds at most
- * some thousands of these, and comparing fails at the first bytes for most, which costs less than the store's own
+ * some thousands of those, and comparing fails at the first bytes for most, which costs less than the store's own
  * cursor does. */
 static void collect(struct view_cursor *c, const struct turn *t, const struct cache_rows *waiting,
                     struct arena *a, struct bytes low, struct bytes high)
@@ -276,8 +276,8 @@ static void take_waiting(struct view_cursor *c, struct waiting_range *range, str
 	struct waiting_range part;
 
 	waiting_take(places_of(c->engine), range, c->arena, waiting, &part);
-	c->rest = c->backward ? (struct waiting_range){range->low, part.low, true}
-	                      : (struct waiting_range){part.high, range->high, false};
+	c->rest = c->backward ? (struct waiting_range){.low = range->low, .high = part.low, .backward = true}
+	                      : (struct waiting_range){.low = part.high, .high = range->high};
 	*range = part;
 }
 
@@ -420,7 +420,7 @@ static void check_whole(struct engine_session *s, struct bytes low, struct bytes
 	struct engine       *e = s->engine;
 	struct view_cursor   store = {.engine = e};
 	struct cache_rows    known = {0}, dirty = {0};
-	struct waiting_range range = {low, high, false}, part;
+	struct waiting_range range = {.low = low, .high = high}, part;
 	bool                 is_known;
 	struct arena         a;
 
@@ -472,15 +472,12 @@ static void part_open(struct view_cursor *c, struct rocks_snapshot *snapshot)
 }
 
 void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
-                      struct arena *a, struct bytes low, struct bytes high, bool backward)
+                      struct arena *a, const struct waiting_range *range)
 {
 	if (s->engine->options.checks_absent)
-		check_whole(s, low, high);
-	*c = (struct view_cursor){.engine = s->engine,
-	                          .session = s,
-	                          .arena = a,
-	                          .rest = {low, high, backward},
-	                          .backward = backward};
+		check_whole(s, range->low, range->high);
+	*c = (struct view_cursor){
+	        .engine = s->engine, .session = s, .arena = a, .rest = *range, .backward = range->backward};
 	part_open(c, snapshot);
 }
 

@@ -37,8 +37,8 @@ enum err_code view_item(struct engine *e, struct arena *a, struct bytes key, str
  * not what the store has. */
 void view_check_partition(struct engine_session *s, struct bytes prefix);
 
-/* Walks the keys from low (included) to high (excluded), up or down. Both must stay valid while it is open, and the session and the arena too. If many rows of
- * the range are not in the store yet, it goes part by part (waiting.h). */
+/* Walks the keys of a range, up or down. Its bounds must stay valid while it is open, and the session and the arena too. If more rows of the range are not in
+ * the store yet than are likely to be needed, it goes part by part (waiting.h). */
 struct view_cursor {
 	struct engine          *engine;
 	struct engine_session  *session;
@@ -57,7 +57,7 @@ struct view_cursor {
 
 /* `snapshot` may be NULL: then the state is that of the moment of opening, or, of a later part, of when the part before it ended. */
 void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
-                      struct arena *a, struct bytes low, struct bytes high, bool backward);
+                      struct arena *a, const struct waiting_range *range);
 void view_cursor_close(struct view_cursor *c);
 
 /* Moves to the next row; false at the end (then view_cursor_check). Key and value are valid until the next

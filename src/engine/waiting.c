@@ -1,5 +1,5 @@
-/* Waiting: a heap of the first rows seen so far, the last of them on top: a row that comes after it is passed by, another takes its place. Most are passed by
- * after one comparison. */
+/* Waiting: a heap of the first rows seen so far, the last of them on top: a row that comes after it is passed by, another takes its place. They come nearly
+ * in their order, so that none does after the bucket in which the heap was full. Those of one partition, and those of a tail, come all. */
 #include "engine/waiting.h"
 
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 
 struct first {
 	const struct waiting_range *range;
-	struct cache_row            heap[WAITING_ROWS_MAX];
-	size_t                      count;
+	size_t                      count, max;
 	bool                        more; /* were there, that come later */
+	struct cache_row            heap[];
 };
 
 /* Is it further on in the walk? */
@@ -55,7 +55,7 @@ static void offer(void *first, const struct cache_row *row)
 
 	if (bytes_compare(row->key, f->range->low) < 0 || bytes_compare(row->key, f->range->high) >= 0)
 		return;
-	if (f->count < WAITING_ROWS_MAX) {
+	if (f->count < f->max) {
 		f->heap[f->count] = *row;
 		sift_up(f, f->count++);
 		return;
@@ -65,6 +65,11 @@ static void offer(void *first, const struct cache_row *row)
 		return;
 	f->heap[0] = *row;
 	sift_down(f);
+}
+
+static bool has_enough(const void *first)
+{
+	return ((const struct first *)first)->more;
 }
 
 /* The last of the heap leaves it, into the place behind those that are left: so they end in order. */
@@ -118,25 +123,33 @@ static struct waiting_range before_tail(struct tail *t, const struct waiting_ran
 	struct tail_walk walk = {range->low, range->high, false, WAITING_ROWS_MAX};
 	struct bytes     first = range->backward ? (struct bytes){0} : tail_first(t, &walk, a);
 
-	return (struct waiting_range){range->low, bytes_compare(first, range->low) > 0 ? first : range->high,
-	                              range->backward};
+	return (struct waiting_range){.low = range->low,
+	                              .high = bytes_compare(first, range->low) > 0 ? first : range->high,
+	                              .backward = range->backward};
+}
+
+static struct first *first_open(const struct waiting_range *range, uint32_t rows_max)
+{
+	size_t        max = rows_max > 0 && rows_max < WAITING_ROWS_MAX ? rows_max : WAITING_ROWS_MAX;
+	struct first *f = mem_alloc(sizeof(*f) + max * sizeof(f->heap[0]));
+
+	*f = (struct first){.range = range, .max = max};
+	return f;
 }
 
 void waiting_take(struct waiting_places places, const struct waiting_range *range, struct arena *a,
                   struct cache_rows *rows, struct waiting_range *part)
 {
 	struct waiting_range near = before_tail(places.tail, range, a);
-	struct tail_walk     walk = {near.low, near.high, near.backward, WAITING_ROWS_MAX + 1};
-	struct first        *f = mem_alloc(sizeof(*f));
+	struct first        *f = first_open(&near, range->rows_max);
+	struct tail_walk     tail = {near.low, near.high, near.backward, f->max + 1};
+	struct cache_walk    dirty = {near.low, near.high, near.backward, offer, has_enough};
 
-	f->range = &near;
-	f->count = 0;
-	f->more = false;
 	if (layout_is_one_partition(near.low, near.high))
 		cache_dirty_each_in(places.cache, near.low, offer, f);
 	else
-		cache_dirty_each(places.cache, offer, f);
-	tail_each(places.tail, &walk, offer, f);
+		cache_dirty_walk(places.cache, &dirty, f);
+	tail_each(places.tail, &tail, offer, f);
 	sort(f);
 	keep_few_bytes(f);
 	copy(f, a, rows);

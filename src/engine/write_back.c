@@ -124,35 +124,27 @@ static void count_taken(struct write_back *b, size_t bytes)
 	atomic_fetch_add_explicit(&b->taken_bytes, bytes, memory_order_relaxed);
 }
 
-/* Some of the shard's rows; *count says how many. */
-static enum err_code write_few(struct write_back *b, unsigned shard, size_t *count, struct err *err)
+/* The next ones. */
+static enum err_code write_few(struct write_back *b, struct cache_some *some, struct err *err)
 {
-	*count = cache_dirty(b->cache, shard, b->rows, ROWS_AT_ONCE);
-	if (*count == 0)
-		return ERR_NONE;
-	count_taken(b, fill_batch(b, *count));
-	if (apply(b, err) != ERR_NONE)
-		return err->code;
-	cache_clean(b->cache, shard, *count);
+	cache_dirty(b->cache, some, b->rows, ROWS_AT_ONCE);
+	if (some->count > 0) {
+		count_taken(b, fill_batch(b, some->count));
+		if (apply(b, err) != ERR_NONE)
+			return err->code;
+	}
+	cache_clean(b->cache, some);
 	return ERR_NONE;
 }
 
-static enum err_code write_shard(struct write_back *b, unsigned shard, struct err *err)
+static enum err_code write_rows(struct write_back *b, struct err *err)
 {
-	size_t count;
+	struct cache_some some = {0};
 
 	do {
-		if (write_few(b, shard, &count, err) != ERR_NONE)
+		if (write_few(b, &some, err) != ERR_NONE)
 			return err->code;
-	} while (count > 0);
-	return ERR_NONE;
-}
-
-static enum err_code write_shards(struct write_back *b, struct err *err)
-{
-	for (unsigned shard = 0; shard < CACHE_SHARDS && cache_dirty_bytes(b->cache) > 0; shard++)
-		if (write_shard(b, shard, err) != ERR_NONE)
-			return err->code;
+	} while (some.more);
 	return ERR_NONE;
 }
 
@@ -243,16 +235,12 @@ static enum err_code write_entries(struct write_back *b, struct err *err)
 	return ERR_NONE;
 }
 
-/* Shards in turn while there is too much, so that the bound holds after every commit, however large it was. */
+/* All in turn while there is too much, so that the bound holds after every commit, however large it was. */
 static enum err_code write_some(struct write_back *b, struct err *err)
 {
-	size_t count;
-
-	while (cache_dirty_bytes(b->cache) > b->dirty_bytes_max) {
-		b->next_shard = (b->next_shard + 1) % CACHE_SHARDS;
-		if (write_few(b, b->next_shard, &count, err) != ERR_NONE)
+	while (cache_dirty_bytes(b->cache) > b->dirty_bytes_max)
+		if (write_few(b, &b->rows_next, err) != ERR_NONE)
 			return err->code;
-	}
 	return ERR_NONE;
 }
 
@@ -490,17 +478,17 @@ enum err_code write_back_hold_entries(struct write_back *b, struct err *err)
 
 enum err_code write_back_all(struct write_back *b, struct err *err)
 {
-	enum err_code rc = write_back_hold_entries(b, err);
-	size_t        count;
+	enum err_code     rc = write_back_hold_entries(b, err);
+	struct cache_some some = {0};
 
 	if (rc == ERR_NONE)
 		write_back_let_go(b);
-	for (unsigned shard = 0; shard < CACHE_SHARDS && rc == ERR_NONE; shard++) {
-		do {
-			write_back_hold_rest(b);
-			rc = write_few(b, shard, &count, err);
-			write_back_let_go(b);
-		} while (rc == ERR_NONE && count > 0);
+	while (rc == ERR_NONE) {
+		write_back_hold_rest(b);
+		rc = write_few(b, &some, err);
+		write_back_let_go(b);
+		if (!some.more)
+			break;
 	}
 	return rc;
 }
@@ -555,7 +543,7 @@ enum err_code write_back_hold(struct write_back *b, struct err *err)
 	if (write_back_all(b, err) != ERR_NONE || write_back_tail(b, false, err) != ERR_NONE)
 		return err->code;
 	write_back_hold_rest(b);
-	if (write_shards(b, err) == ERR_NONE && write_tail(b, err) == ERR_NONE &&
+	if (write_rows(b, err) == ERR_NONE && write_tail(b, err) == ERR_NONE &&
 	    write_entries(b, err) == ERR_NONE)
 		return ERR_NONE;
 	write_back_let_go(b);

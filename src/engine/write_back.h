@@ -72,7 +72,7 @@ struct write_back {
 	struct rocks_batch *batch;
 	struct cache_row   *rows; /* on their way into the batch */
 	size_t              rows_cap;
-	unsigned            next_shard;
+	struct cache_some   rows_next; /* to be written back when there is too much */
 	struct entries      entries;
 };
 

@@ -412,7 +412,8 @@ TEST(log, a_walk_that_begins_before_a_long_tail_takes_nothing_of_it)
 	append(&t, 2 * WAITING_ROWS_MAX, 2);
 	places = (struct waiting_places){t.f.engine->cache, &t.f.engine->write_back.tail};
 	log_low(&t, &low);
-	range = (struct waiting_range){buf_bytes(&low), layout_after(&t.f.arena, buf_bytes(&low)), false};
+	range = (struct waiting_range){.low = buf_bytes(&low),
+	                               .high = layout_after(&t.f.arena, buf_bytes(&low))};
 	waiting_take(places, &range, &t.f.arena, &rows, &part);
 	assert_int_equal(rows.count, 0);
 	range.low = part.high;

@@ -68,8 +68,10 @@ static int walk_parts(struct cache *c, struct waiting_range rest, int *seen)
 			assert_true(bytes_compare(rows.list[i].key, part.high) < 0);
 			seen[test_number(rows.list[i].key, 5)]++;
 		}
-		rest = rest.backward ? (struct waiting_range){rest.low, part.low, true}
-		                     : (struct waiting_range){part.high, rest.high, false};
+		if (rest.backward)
+			rest.high = part.low;
+		else
+			rest.low = part.high;
 	}
 	arena_release(&a);
 	return parts;
@@ -83,7 +85,11 @@ static void assert_parts(struct cache *c, bool backward, int low, int high)
 	memset(seen, 0, sizeof(seen));
 	snprintf(from, sizeof(from), "rTTTT%08d", low);
 	snprintf(to, sizeof(to), "rTTTT%08d", high);
-	assert_int_equal(walk_parts(c, (struct waiting_range){bytes_of(from), bytes_of(to), backward}, seen),
+	assert_int_equal(walk_parts(c,
+	                            (struct waiting_range){.low = bytes_of(from),
+	                                                   .high = bytes_of(to),
+	                                                   .backward = backward},
+	                            seen),
 	                 (high - low + WAITING_ROWS_MAX - 1) / WAITING_ROWS_MAX);
 	for (int i = 0; i < MANY; i++)
 		assert_int_equal(seen[i], i >= low && i < high ? 1 : 0);
@@ -105,7 +111,7 @@ TEST(waiting, parts_have_each_row_of_the_range_once_forward_and_backward)
 TEST(waiting, a_part_of_large_rows_ends_soon)
 {
 	struct cache        *c = cache_of_many(10, LARGE_BYTES);
-	struct waiting_range all = {BYTES("rTTTT"), BYTES("rTTTU"), false}, part;
+	struct waiting_range all = {.low = BYTES("rTTTT"), .high = BYTES("rTTTU")}, part;
 	struct cache_rows    rows;
 	struct arena         a;
 
@@ -122,7 +128,7 @@ TEST(waiting, a_part_of_large_rows_ends_soon)
 TEST(waiting, nothing_waits_in_a_range_without_rows)
 {
 	struct cache        *c = cache_of_many(10, 10);
-	struct waiting_range other = {BYTES("rTTTV"), BYTES("rTTTW"), false}, part;
+	struct waiting_range other = {.low = BYTES("rTTTV"), .high = BYTES("rTTTW")}, part;
 	struct cache_rows    rows;
 	struct arena         a;
 

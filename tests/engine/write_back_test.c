@@ -374,10 +374,19 @@ static void commit(struct cache *c, const char *key, const char *value)
 	cache_commit(c, 0, &(struct cache_row){.key = bytes_of(key), .value = bytes_of(value)});
 }
 
+static void clean_first(struct cache *c)
+{
+	struct cache_some some = {0};
+	struct cache_row  row;
+
+	cache_dirty(c, &some, &row, 1);
+	cache_clean(c, &some);
+}
+
 static void commit_and_clean(struct cache *c, const char *key, const char *value)
 {
 	commit(c, key, value);
-	cache_clean(c, 0, 1);
+	clean_first(c);
 }
 
 /* NULL: it has no such row. */
@@ -413,7 +422,7 @@ TEST(cache, a_row_that_waits_stays_whatever_the_bound_and_goes_once_it_is_writte
 	commit(c, "key", "new");
 	assert_true(holds(c, "key", "new"));
 	assert_true(cache_dirty_bytes(c) > 0);
-	cache_clean(c, 0, 1);
+	clean_first(c);
 	assert_true(holds(c, "key", NULL));
 	assert_int_equal(cache_dirty_bytes(c), 0);
 	cache_close(c);
@@ -445,9 +454,10 @@ TEST(cache, holds_the_newest_value_and_counts_what_waits)
 	        "a",  "",
 	        "bb", "a value that is longer than the place of the first",
 	        "c",  "one that is longer again than any of those before it was, by far"};
-	struct cache    *c = cache_open(1 << 20, HASH_KEY_STABLE);
-	struct cache_row rows[4];
-	struct random    random = {7};
+	struct cache     *c = cache_open(1 << 20, HASH_KEY_STABLE);
+	struct cache_row  rows[4];
+	struct cache_some some = {0};
+	struct random     random = {7};
 
 	for (int i = 0; i < 2000; i++) {
 		const char *value = values[random_below(&random, 6)];
@@ -457,15 +467,17 @@ TEST(cache, holds_the_newest_value_and_counts_what_waits)
 		             &(struct cache_row){.key = BYTES("key"),
 		                                 .value = absent ? BYTES("") : bytes_of(value),
 		                                 .absent = absent});
-		assert_int_equal(cache_dirty(c, 0, rows, 4), 1);
+		cache_dirty(c, &some, rows, 4);
+		assert_int_equal(some.count, 1);
 		assert_true(cache_dirty_bytes(c) > 0);
 		assert_int_equal(rows[0].absent, absent);
 		assert_true(bytes_is(rows[0].value, absent ? "" : value));
 		assert_true(absent || holds(c, "key", value));
 		if (random_below(&random, 3) > 0)
 			continue;
-		cache_clean(c, 0, 1);
-		assert_int_equal(cache_dirty(c, 0, rows, 4), 0);
+		cache_clean(c, &some);
+		cache_dirty(c, &some, rows, 4);
+		assert_int_equal(some.count, 0);
 		assert_int_equal(cache_dirty_bytes(c), 0);
 		assert_true(absent || holds(c, "key", value));
 	}
@@ -544,7 +556,7 @@ TEST(cache, finds_each_of_very_many_rows_and_the_rows_of_each_partition)
 	for (int i = 0; i < 5000; i++) {
 		snprintf(key, sizeof(key), "rTTTT%04d", i);
 		snprintf(high, sizeof(high), "%s~", key); /* of the same partition */
-		range = (struct waiting_range){bytes_of(key), bytes_of(high), false};
+		range = (struct waiting_range){.low = bytes_of(key), .high = bytes_of(high)};
 		waiting_take((struct waiting_places){w.cache, &none}, &range, &a, &rows, &part);
 		assert_int_equal(rows.count, VERY_MANY / 5000);
 	}
