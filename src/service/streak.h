@@ -50,6 +50,13 @@ void streak_fail(struct context *ctx, const struct attempt *q, const struct stre
  * failed stays. */
 void streak_locked(struct context *ctx, const struct streak *s);
 
+/* What known devices fail is in the row whatever else becomes of it. So a row is as it was left also if that part is not; */
+bool streak_row_is(struct arena *a, const struct item *row, const struct item *left);
+
+/* and that part stays if the row is put back as it was before. `there`: it was; else *before is written to, if something stays. */
+bool streak_row_back(struct context *ctx, const struct attempt *q, const struct item *row, bool there,
+                     struct item *before);
+
 /* (2) After a success of q->rule. */
 void streak_succeed(struct context *ctx, const struct attempt *q, const struct streak *s);
 
