@@ -44,20 +44,6 @@ void streak_see(struct streak *s, const struct looked *row)
 		s->total += streak_of_row(&row->item, s->lane);
 }
 
-bool streak_has(const struct streak *s, const struct rule *rule)
-{
-	for (uint32_t i = 0; i < s->count; i++) {
-		struct item part;
-
-		if (!s->rows[i]->found)
-			continue;
-		part = part_of(&s->rows[i]->item, s->lane);
-		if (item_get(&part, rule->name) != NULL)
-			return true;
-	}
-	return false;
-}
-
 static void part_set(struct row *row, bool lane, struct item part)
 {
 	if (part.count == 0)

@@ -40,9 +40,6 @@ void streak_see(struct streak *s, const struct looked *row);
 /* So many failures a row has: of known devices, or of everyone else. */
 int64_t streak_of_row(const struct item *row, bool lane);
 
-/* Did this rule's type fail since it last succeeded? */
-bool streak_has(const struct streak *s, const struct rule *rule);
-
 /* One more. */
 void streak_fail(struct context *ctx, const struct attempt *q, const struct streak *s);
 

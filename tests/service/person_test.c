@@ -154,3 +154,20 @@ TEST(person, counts_under_the_first_of_two_users)
 	assert_int_equal(count_in(&s, "alice", PASSWORDS), 1);
 	service_close(&s);
 }
+
+/* The lock of one name is the person's, and so is how long the next one lasts. */
+TEST(person, whose_success_by_one_name_makes_the_next_lock_by_another_a_first_one_again)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	person_open(&s, NULL);
+	owned(&s, "alice", "alice@example.com");
+	FAIL_TIMES(&s, 6, .email = "alice@example.org");
+	at(&s, 900);
+	assert_int_equal(SUCCEED(&s, .email = "alice@example.com").verdict.kind, VERDICT_ALLOW);
+	r = FAIL_TIMES(&s, 6, .email = "alice@example.org");
+	assert_verdict(&r, VERDICT_LOCKED, true);
+	assert_int_equal(r.verdict.until_s, START_S + 900 + 900);
+	service_close(&s);
+}
