@@ -189,10 +189,21 @@ static enum err_code aliases_add(struct judging *j, uint32_t i)
 		return j->err->code;
 	for (uint32_t k = 0; k < all.count && k < ALIASES_READ_MAX; k++)
 		id_add(out, all.list[k], owner_of(j, i));
-	for (uint32_t k = 1; i == 0 && k < out->main_count && is_far(&all, out->ids[0]); k++)
+	for (uint32_t k = 1; k < out->main_count && is_far(&all, out->ids[0]); k++)
 		if (bytes_equal(out->ids[k], owner_of(j, i)))
 			id_swap(out, k);
 	return ERR_NONE;
+}
+
+/* (4) The first that is counted in: an id that only this call names is read by no other call of the person. */
+static void first_choose(struct account *out)
+{
+	uint32_t at = 0;
+
+	while (at < out->main_count && out->owners[at].len == 0)
+		at++;
+	if (at > 0 && at < out->main_count)
+		id_swap(out, at);
 }
 
 /* (5) The rows of a user are read with its PROFILE: so is one of the stand-in's. */
@@ -221,6 +232,7 @@ static enum err_code ids_find(struct judging *j)
 		if (owner_of(j, i).len > 0)
 			id_add(out, owner_of(j, i), owner_of(j, i));
 	out->main_count = out->id_count;
+	first_choose(out);
 	for (uint32_t i = 0; i < j->q->count; i++)
 		if (aliases_add(j, i) != ERR_NONE)
 			return j->err->code;

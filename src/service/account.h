@@ -12,7 +12,8 @@
  * (2) A subject that is no user of ours is fine: teams may use attempts alone. Without the table, nothing is looked at.
  * (3) While a user is being erased nothing is written about it: else it would stay behind.
  * (4) Whatever ids of a person a call names, it finds the same set: so they are counted together, locked together and reset together.
- *     Each count is written to the first id of the call and stays there, also if an address moves to another user.
+ *     Each count is written to the first id of the call that is a user's, or else to the first, and stays there, also if an address moves
+ *     to another user. So a pairwise id, which other calls need not name, may come first.
  * (5) An address that nobody has is looked for as long as one that is its user's only one: in as many requests. (The other addresses of a
  *     person are read with the rest once this process has seen its PROFILE; the first time, after it.)
  * (6) Of a user's aliases the first ALIASES_READ_MAX are read. A call that names a later one is counted under the user's id instead, which
@@ -46,7 +47,7 @@ struct account {
 	uint32_t       user_count;          /* how many of these are not empty */
 	struct item    profile;             /* of the first subject's user; no members: there is none */
 
-	/* If the whole was wanted: the ids of the call, their users, then the aliases of these. */
+	/* If the whole was wanted: the ids of the call, their users, then the aliases of these. The first is counted in. (4), (6) */
 	struct bytes ids[PERSON_IDS_MAX];
 	struct bytes owners[PERSON_IDS_MAX]; /* the user of each; empty: none is known */
 	uint32_t     id_count;

@@ -707,44 +707,56 @@ static bool clears_own(const struct rule *rule)
 
 /* ---- locks that grow: a success that clears the counts makes the next lock a first one again ---- */
 
-static enum err_code level_forget(struct recording *r, struct bytes pk, const struct rule_ref *lock,
-                                  struct bytes qualifier)
+static enum err_code levels_drop(struct recording *r, struct bytes sk, uint32_t from, uint32_t to, bool *any)
 {
-	struct bytes sk =
-	        key_name(r->ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, qualifier);
-	struct looked level;
+	struct looked rows[PERSON_IDS_MAX];
 
-	if (ctx_look(r->ctx, pk, sk, &level, r->err) != ERR_NONE)
+	for (uint32_t i = from; i < to; i++) {
+		looked_init(&rows[i], r->q->subjects[i], sk);
+		rows[i].next = i + 1 < to ? &rows[i + 1] : NULL;
+	}
+	if (from < to && ctx_look_all(r->ctx, &rows[from], r->err) != ERR_NONE)
 		return r->err->code;
-	if (level.found)
-		ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, pk, sk));
+	for (uint32_t i = from; i < to; i++) {
+		if (!rows[i].found)
+			continue;
+		*any = true;
+		ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, rows[i].pk, sk));
+	}
 	return ERR_NONE;
 }
 
-/* Of the locks that strangers caused, a known device's success says nothing. Who has not failed since the last success has none. */
+/* A lock is set on the ids that are named and on their users, and so is how often: if none of these has it, no other name of the person is asked. */
+static enum err_code level_forget(struct recording *r, const struct rule_ref *lock, struct bytes qualifier)
+{
+	struct bytes sk =
+	        key_name(r->ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, qualifier);
+	uint32_t all = r->q->subject_count, first = r->q->main_count > 0 ? r->q->main_count : all;
+	bool     any = false;
+
+	if (levels_drop(r, sk, 0, first, &any) != ERR_NONE)
+		return r->err->code;
+	return any ? levels_drop(r, sk, first, all, &any) : ERR_NONE;
+}
+
+/* Of the locks that strangers caused, a known device's success says nothing. Whether there are any no other row tells: what failed in a row is ended
+ * by other types too, by people, and by policies that change. */
 static bool may_have_levels(const struct recording *r)
 {
-	const struct rule *rule = r->q->rule;
-
-	return lock_kind_grows(rule->lock) && !r->now->lane.open && clears_own(rule) &&
-	       (!streak_counts(rule) || streak_has(&r->now->streak, rule));
+	return lock_kind_grows(r->q->rule->lock) && !r->now->lane.open && clears_own(r->q->rule);
 }
 
 static enum err_code levels_forget(struct recording *r)
 {
-	const struct attempt *q = r->q;
-	struct bytes          qualifier = attempt_qualifier(q);
-	uint32_t              names = may_have_levels(r) ? q->rule->sets.count : 0;
+	const struct rule_refs *sets = &r->q->rule->sets;
+	struct bytes            qualifier = attempt_qualifier(r->q);
 
-	for (uint32_t i = 0; i < q->subject_count; i++)
-		for (uint32_t j = 0; j < names; j++) {
-			const struct rule_ref *lock = &q->rule->sets.list[j];
-
-			if (level_forget(r, q->subjects[i], lock, (struct bytes){NULL, 0}) != ERR_NONE)
-				return r->err->code;
-			if (qualifier.len > 0 && level_forget(r, q->subjects[i], lock, qualifier) != ERR_NONE)
-				return r->err->code;
-		}
+	for (uint32_t i = 0; may_have_levels(r) && i < sets->count; i++) {
+		if (level_forget(r, &sets->list[i], (struct bytes){NULL, 0}) != ERR_NONE)
+			return r->err->code;
+		if (qualifier.len > 0 && level_forget(r, &sets->list[i], qualifier) != ERR_NONE)
+			return r->err->code;
+	}
 	return ERR_NONE;
 }
 

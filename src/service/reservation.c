@@ -348,9 +348,61 @@ static enum err_code locks_announce(struct context *ctx, const struct reservatio
 		    ERR_NONE)
 			return err->code;
 		if (item_get(&after->map, BYTES(LOCK_TOOK_SINCE)) == NULL && now.found &&
-		    item_equal(&now.item, &after->map) && lock_announce(ctx, &now.item, err) != ERR_NONE)
+		    streak_row_is(ctx->arena, &now.item, &after->map) &&
+		    lock_announce(ctx, &now.item, err) != ERR_NONE)
 			return err->code;
 	}
+	return ERR_NONE;
+}
+
+/* What a note says of the row that it is of: it was left as a lock; it is as it was left, or it is still the count that it was. */
+struct noted {
+	bool lock, same;
+};
+
+static enum err_code note_look(struct context *ctx, const struct item *note, struct noted *out,
+                               struct err *err)
+{
+	const struct value *after = item_get(note, BYTES("after"));
+	struct bytes        sk = row_text(note, "SK"), since = row_text(note, ROW_BEGUN_SINCE);
+	struct looked       now;
+
+	*out = (struct noted){0};
+	if (ctx_look(ctx, row_text(note, "PK"), sk, &now, err) != ERR_NONE)
+		return err->code;
+	if (after == NULL) {
+		out->same = since.len > 0 && now.found &&
+		            bytes_equal(row_text(&now.item, ROW_BEGUN_SINCE), since);
+		return ERR_NONE;
+	}
+	out->lock = key_is_lock(sk) && row_i64(&after->map, "count", 1) != 0;
+	out->same = now.found && streak_row_is(ctx->arena, &now.item, &after->map);
+	return ERR_NONE;
+}
+
+/* It was the first to say so when it began. It is not, if the lock that it set is gone, or is another's by now. */
+static enum err_code is_first(struct context *ctx, const struct reservation *r,
+                              const struct assessment *stands, bool *yes, struct err *err)
+{
+	const struct value *notes = item_get(&r->row, BYTES("changes"));
+	bool                locked = false, lock = false, count = false;
+	struct noted        is;
+
+	*yes = false;
+	if (row_i64(&r->row, "first_time", 0) == 0 || notes == NULL || notes->type != VALUE_L)
+		return ERR_NONE;
+	for (uint32_t i = 0; i < notes->list.count; i++) {
+		if (notes->list.items[i].type != VALUE_M)
+			continue;
+		if (note_look(ctx, &notes->list.items[i].map, &is, err) != ERR_NONE)
+			return err->code;
+		locked |= is.lock;
+		lock |= is.lock && is.same;
+		count |= !is.lock && is.same;
+	}
+	*yes = locked ? lock
+	              : count && (stands->verdict.kind != VERDICT_ALLOW ||
+	                          stands->shadow.kind != VERDICT_ALLOW);
 	return ERR_NONE;
 }
 
@@ -369,10 +421,11 @@ static enum err_code finish_failure(struct context *ctx, struct reservation *r, 
 	                               .shadow = now.shadow,
 	                               .required = now.required,
 	                               .counted = row_i64(&r->row, "counted", 0) != 0,
-	                               .first_time = row_i64(&r->row, "first_time", 0) != 0,
 	                               .known_device = r->lane.open,
 	                               .device_revoked = spent};
 	assessment_show(&now, r->q.rule, &out->nearest);
+	if (is_first(ctx, r, &now, &out->first_time, err) != ERR_NONE)
+		return err->code;
 	if (locks_announce(ctx, r, err) != ERR_NONE)
 		return err->code;
 	state_put(ctx, r, "failure");

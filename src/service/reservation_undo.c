@@ -181,7 +181,7 @@ static enum err_code row_restore(struct undoing *u, const struct item *note, con
 	struct item         old;
 	bool                left = false;
 
-	if (now->found != (after != NULL) || (now->found && !item_equal(&now->item, &after->map)))
+	if (now->found != (after != NULL) || (now->found && !streak_row_is(a, &now->item, &after->map)))
 		return ERR_NONE;
 	if (before != NULL && row_expired(&before->map, "ttl", u->ctx->now_us))
 		before = NULL;
@@ -190,6 +190,8 @@ static enum err_code row_restore(struct undoing *u, const struct item *note, con
 		if (right_subtract(u, &old, &left) != ERR_NONE)
 			return u->err->code;
 	}
+	if (now->found)
+		left = streak_row_back(u->ctx, &u->r->q, &now->item, left, &old);
 	if (is_own_count(u, pk, sk)) {
 		if (before != NULL && !now->found)
 			u->r->removed[u->r->removed_count++] =

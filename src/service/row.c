@@ -88,6 +88,13 @@ struct key_parts key_split(struct bytes sk)
 	return p;
 }
 
+bool key_is_lock(struct bytes sk)
+{
+	struct bytes type = key_split(sk).type;
+
+	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_SOURCE_LOCK) || bytes_is(type, KEY_SHADOW_LOCK);
+}
+
 bool key_is_under(struct bytes sk, struct bytes name)
 {
 	return bytes_starts_with(sk, name) && (sk.len == name.len || sk.data[name.len] == '#');

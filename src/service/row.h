@@ -77,6 +77,9 @@ struct key_parts key_split(struct bytes sk);
 /* Is it a key of that name, with or without a qualifier? "A#B#C" and "A#B#C#d" are of "A#B#C"; "A#B#CD" is not. */
 bool key_is_under(struct bytes sk, struct bytes name);
 
+/* Is it that of a lock: of a subject, a source, both, or in shadow mode? */
+bool key_is_lock(struct bytes sk);
+
 /* ---- rows by attribute ---- */
 
 /* A row under construction. */

@@ -44,20 +44,6 @@ void streak_see(struct streak *s, const struct looked *row)
 		s->total += streak_of_row(&row->item, s->lane);
 }
 
-bool streak_has(const struct streak *s, const struct rule *rule)
-{
-	for (uint32_t i = 0; i < s->count; i++) {
-		struct item part;
-
-		if (!s->rows[i]->found)
-			continue;
-		part = part_of(&s->rows[i]->item, s->lane);
-		if (item_get(&part, rule->name) != NULL)
-			return true;
-	}
-	return false;
-}
-
 static void part_set(struct row *row, bool lane, struct item part)
 {
 	if (part.count == 0)
@@ -132,6 +118,41 @@ void streak_locked(struct context *ctx, const struct streak *s)
 	for (uint32_t i = 0; i < s->count; i++)
 		if (s->rows[i]->found)
 			row_locked(ctx, s->rows[i]);
+}
+
+/* ---- a row that is put back ---- */
+
+bool streak_row_is(struct arena *a, const struct item *row, const struct item *left)
+{
+	struct item x, y;
+
+	if (part_of(row, true).count == 0 && part_of(left, true).count == 0)
+		return item_equal(row, left);
+	x = item_without(a, row, BYTES(DEVICES));
+	y = item_without(a, left, BYTES(DEVICES));
+	return item_equal(&x, &y);
+}
+
+bool streak_row_back(struct context *ctx, const struct attempt *q, const struct item *row, bool there,
+                     struct item *before)
+{
+	struct item part = part_of(row, true);
+	struct row  back;
+
+	if (part.count == 0 && (!there || part_of(before, true).count == 0))
+		return there;
+	if (there) {
+		row_from(&back, ctx->arena, before);
+	} else {
+		row_init(&back, ctx->arena);
+		row_set_text(&back, "PK", row_text(row, "PK"));
+		row_set_text(&back, "SK", row_text(row, "SK"));
+	}
+	part_set(&back, true, part);
+	if (part.count > 0)
+		row_renew(ctx, q, &back);
+	*before = row_item(&back);
+	return true;
 }
 
 /* ---- successes ---- */

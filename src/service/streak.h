@@ -40,15 +40,19 @@ void streak_see(struct streak *s, const struct looked *row);
 /* So many failures a row has: of known devices, or of everyone else. */
 int64_t streak_of_row(const struct item *row, bool lane);
 
-/* Did this rule's type fail since it last succeeded? */
-bool streak_has(const struct streak *s, const struct rule *rule);
-
 /* One more. */
 void streak_fail(struct context *ctx, const struct attempt *q, const struct streak *s);
 
 /* The lock was set, by changes of this commit: it takes the place of what strangers failed, under whichever id. What known devices
  * failed stays. */
 void streak_locked(struct context *ctx, const struct streak *s);
+
+/* What known devices fail is in the row whatever else becomes of it. So a row is as it was left also if that part is not; */
+bool streak_row_is(struct arena *a, const struct item *row, const struct item *left);
+
+/* and that part stays if the row is put back as it was before. `there`: it was; else *before is written to, if something stays. */
+bool streak_row_back(struct context *ctx, const struct attempt *q, const struct item *row, bool there,
+                     struct item *before);
 
 /* (2) After a success of q->rule. */
 void streak_succeed(struct context *ctx, const struct attempt *q, const struct streak *s);

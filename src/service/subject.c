@@ -152,18 +152,11 @@ static bool is_counted(const struct resetting *r, const struct item *row)
 	return true;
 }
 
-static bool is_lock(const struct item *row)
-{
-	struct bytes type = key_split(row_text(row, "SK")).type;
-
-	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_SOURCE_LOCK) || bytes_is(type, KEY_SHADOW_LOCK);
-}
-
 static enum err_code row_clear(struct resetting *r, const struct item *row)
 {
 	struct bytes pk = row_text(row, "PK"), sk = row_text(row, "SK");
 	bool         gone = lock_is_removed(r->ctx, pk, sk);
-	uint32_t     rows = gone ? 0 : is_lock(row) ? lock_remove_rows(r->ctx, row) : 1;
+	uint32_t     rows = gone ? 0 : key_is_lock(sk) ? lock_remove_rows(r->ctx, row) : 1;
 
 	if (is_kept(r, row)) {
 		r->out->kept += is_counted(r, row);
@@ -175,7 +168,7 @@ static enum err_code row_clear(struct resetting *r, const struct item *row)
 	}
 	r->out->cleared[r->out->count++] =
 	        (struct reset_row){pk, sk, count_of_row(row) + streak_of_row(row, false)};
-	if (!gone && is_lock(row))
+	if (!gone && key_is_lock(sk))
 		return lock_remove(r->ctx, row, LOCK_CLEARED_BY_RESET, r->err);
 	if (!gone)
 		ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, pk, sk));

@@ -235,8 +235,11 @@ static inline void device_of(struct service *s, const struct try *t, struct atte
 	struct device_making *making = arena_zalloc(&s->f.arena, sizeof(*making));
 
 	q->token_sent = t->token.len > 0;
-	if (q->token_sent && device_token_read(s->device_keys, t->token, q->subjects[0], name))
-		q->device = (struct bytes){name, DEVICE_NAME_CHARS};
+	for (uint32_t i = 0; q->token_sent && i < q->subject_count; i++)
+		if (device_token_read(s->device_keys, t->token, q->subjects[i], name)) {
+			q->device = (struct bytes){name, DEVICE_NAME_CHARS};
+			q->device_of = q->subjects[i];
+		}
 	making->keys = s->device_keys;
 	making->id[0] = ++s->next_device;
 	if (!t->forgetful)

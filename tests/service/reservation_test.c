@@ -1,7 +1,7 @@
 /* Attempts in two steps: what begin counts, what finish takes back, and what stays. Numbers are of reservation.h. */
-#include "service/resetting.h"
+#include "service/begun.h"
 
-#include "service/reservation.h"
+#include "service/lock.h"
 
 #define RULES                                                                                                \
 	"locks: {STANDARD: {duration: 900, factor: 2, cap: 7200}}\n"                                         \
@@ -21,60 +21,6 @@
 	"  IDENTITY: {counts: [SIGN_IN/CODES]}\n"
 
 enum { MAX = 6, LAPSE_S = 40 };
-
-struct step {
-	struct turn           turn;
-	struct attempt        q;
-	struct bytes          name;
-	enum outcome          outcome;
-	struct begin_result   begun;
-	struct attempt_result r;
-};
-
-static enum err_code begin_run(struct turn *turn, struct err *err)
-{
-	struct step *step = (struct step *)turn;
-
-	return attempt_begin(&turn->ctx, &step->q, step->name, &step->begun, err);
-}
-
-static enum err_code finish_run(struct turn *turn, struct err *err)
-{
-	struct step       *step = (struct step *)turn;
-	struct reservation r;
-
-	if (reservation_find(&turn->ctx, step->name, turn->s->rules, &r, err) != ERR_NONE)
-		return err->code;
-	r.q.making = step->q.making;
-	return attempt_finish(&turn->ctx, &r, step->outcome, &step->r, err);
-}
-
-/* Each begins under a name of its own. */
-static struct step begin_one(struct service *s, struct try t)
-{
-	struct step step = {.q = attempt_of(s, &t)};
-
-	step.name = arena_printf(&s->f.arena, "attempt-%d", s->next_device);
-	turn_take(s, &step.turn, begin_run);
-	return step;
-}
-
-#define BEGIN(s, ...) begin_one(s, (struct try){__VA_ARGS__})
-
-static struct attempt_result finish(struct service *s, struct step *step, enum outcome outcome)
-{
-	step->turn = (struct turn){0};
-	step->outcome = outcome;
-	turn_take(s, &step->turn, finish_run);
-	return step->r;
-}
-
-static enum err_code finish_try(struct service *s, struct step *step, enum outcome outcome)
-{
-	step->turn = (struct turn){0};
-	step->outcome = outcome;
-	return turn_try(s, &step->turn, finish_run);
-}
 
 /* (1) */
 TEST(reservation, of_eight_that_begin_six_are_allowed_and_the_others_reserve_nothing)
@@ -771,4 +717,71 @@ TEST(reservation, that_began_before_the_maximum_was_lowered_is_finished)
 	r = finish(&s, &step, OUTCOME_SUCCESS);
 	assert_verdict(&r, VERDICT_ALLOW, false);
 	service_close(&s);
+}
+
+/* ---- what an attempt did first, and is no more ---- */
+
+static enum err_code unlock_run(struct turn *turn, struct err *err)
+{
+	bool held;
+
+	return lock_clear(&turn->ctx, BYTES("alice"), BYTES(PASSWORD_LOCK), &held, err);
+}
+
+static void unlock(struct service *s)
+{
+	struct turn turn = {0};
+
+	turn_take(s, &turn, unlock_run);
+}
+
+TEST(reservation, whose_lock_was_removed_meanwhile_is_not_the_first_to_say_locked)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, RULES);
+	FAIL_TIMES(&s, MAX - 1);
+	step = BEGIN(&s);
+	unlock(&s);
+	r = finish(&s, &step, OUTCOME_FAILURE);
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	assert_false(r.first_time);
+	service_close(&s);
+}
+
+/* Whoever set that one was the first. */
+TEST(reservation, whose_lock_was_removed_and_set_again_by_another_is_not_the_first_to_say_locked)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, RULES);
+	FAIL_TIMES(&s, MAX - 1);
+	step = BEGIN(&s);
+	unlock(&s);
+	at(&s, 1);
+	assert_true(FAIL_TIMES(&s, MAX).first_time);
+	r = finish(&s, &step, OUTCOME_FAILURE);
+	assert_verdict(&r, VERDICT_LOCKED, true);
+	assert_false(r.first_time);
+	service_close(&s);
+}
+
+TEST(reservation, that_signed_out_says_so_unless_another_success_ended_that)
+{
+	for (int ended = 0; ended < 2; ended++) {
+		struct service s;
+		struct step    step, other;
+
+		service_open(&s, RULES);
+		other = BEGIN(&s, .type = "SESSION");
+		step = BEGIN(&s, .type = "SESSION");
+		if (ended == 1)
+			finish(&s, &other, OUTCOME_SUCCESS);
+		assert_int_equal(finish(&s, &step, OUTCOME_FAILURE).first_time, ended == 0);
+		service_close(&s);
+	}
 }

@@ -17,6 +17,17 @@ static int64_t lock_lasts(struct service *s, int64_t now)
 	return r.verdict.until_s - START_S - now;
 }
 
+static enum err_code streak_clear(struct turn *turn, struct err *err)
+{
+	bool held;
+
+	return lock_clear(&turn->ctx, BYTES("alice"), BYTES(STREAK), &held, err);
+}
+
+#define GROWING                                                                                              \
+	"locks: {STANDARD: {duration: 900, factor: 2, cap: 7200}}\n"                                         \
+	"journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 2, life: 7200}}}}\n"
+
 TEST(shipped_locks, each_is_twice_as_long_as_the_one_before_up_to_a_day)
 {
 	static const int64_t want[] = {900, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 86400};
@@ -41,6 +52,41 @@ TEST(shipped_locks, a_success_makes_the_next_one_a_first_one_again)
 	at(&s, 2700);
 	SUCCEED(&s);
 	assert_int_equal(lock_lasts(&s, 2700), 900);
+	service_close(&s);
+}
+
+/* Whatever became of the failures in a row meanwhile. */
+TEST(shipped_locks, a_success_makes_the_next_one_a_first_one_again_though_the_streak_was_ended_before)
+{
+	for (int how = 0; how < 2; how++) {
+		struct service s;
+		struct turn    turn = {0};
+
+		service_open(&s, NULL);
+		assert_int_equal(lock_lasts(&s, 0), 900);
+		at(&s, 900);
+		if (how == 0)
+			SUCCEED(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS"); /* the last factor */
+		else
+			turn_take(&s, &turn, streak_clear); /* an operator */
+		SUCCEED(&s);
+		assert_int_equal(lock_lasts(&s, 900), 900);
+		service_close(&s);
+	}
+}
+
+/* A type that failed before the policies counted it. */
+TEST(shipped_locks, a_success_makes_the_next_one_a_first_one_again_though_no_streak_knew_of_its_failures)
+{
+	struct service s;
+
+	service_open(&s, GROWING);
+	assert_int_equal(FAIL_TIMES(&s, 2).verdict.until_s, START_S + 900);
+	service_rules(&s, GROWING
+	              "consecutive: {max: 99, sets: A/B, of: [SIGN_IN/PASSWORD_ENTRY], lock: STANDARD}\n");
+	at(&s, 900);
+	SUCCEED(&s);
+	assert_int_equal(FAIL_TIMES(&s, 2).verdict.until_s, START_S + 900 + 900);
 	service_close(&s);
 }
 
