@@ -372,6 +372,8 @@ static enum err_code finish_failure(struct context *ctx, struct reservation *r, 
 	                               .first_time = row_i64(&r->row, "first_time", 0) != 0,
 	                               .known_device = r->lane.open,
 	                               .device_revoked = spent};
+	if (spent)
+		attempt_device_spent(r->q.rule, &out->verdict);
 	assessment_show(&now, r->q.rule, &out->nearest);
 	if (locks_announce(ctx, r, err) != ERR_NONE)
 		return err->code;
