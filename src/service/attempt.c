@@ -664,7 +664,7 @@ static enum err_code other_clear(struct recording *r, const struct rule *rule)
 
 	other.rule = rule;
 	other.account = r->now->account;
-	other.finishing = NULL; /* the lane that it began in is its own rule's */
+	other.finishing = NULL;              /* the lane that it began in is its own rule's */
 	if (rule->at_max == AT_MAX_SIGN_OUT) /* a sign-in ends that, on whatever device */
 		other.device = (struct bytes){NULL, 0};
 	other.method_id = other.method_type = other.notification_type = (struct bytes){NULL, 0};

@@ -286,8 +286,7 @@ TEST(shipped, strangers_do_not_sign_out_the_owner_on_a_known_device)
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct service        s;
 		struct attempt_result r;
-		struct try            t = {
-                        .journey = "REAUTHENTICATION", .type = types[i], .method_type = "SMS"};
+		struct try t = {.journey = "REAUTHENTICATION", .type = types[i], .method_type = "SMS"};
 
 		service_open(&s, NULL);
 		r = service_repeat(&s, OUTCOME_FAILURE, 6, t);

@@ -302,14 +302,12 @@ TEST(streak, what_strangers_failed_stops_no_type_of_the_owners_known_device)
 	assert_true(is_for_good(&r));
 	for (uint32_t i = 0; i < s.rules->consecutive.of.count; i++) {
 		const struct rule_ref *type = &s.rules->consecutive.of.list[i];
-		struct try             t = {.journey = arena_printf(&s.f.arena, "%.*s%c",
-		                                                    BYTES_ARG(type->journey), '\0')
-		                                               .data,
-		                            .type = arena_printf(&s.f.arena, "%.*s%c", BYTES_ARG(type->name), '\0')
-		                                            .data,
-		                            .method_type = "SMS",
-		                            .token = token,
-		                            .forgetful = true};
+		struct try             t = {
+		                    .journey = arena_printf(&s.f.arena, "%.*s%c", BYTES_ARG(type->journey), '\0').data,
+		                    .type = arena_printf(&s.f.arena, "%.*s%c", BYTES_ARG(type->name), '\0').data,
+		                    .method_type = "SMS",
+		                    .token = token,
+		                    .forgetful = true};
 
 		r = service_record(&s, OUTCOME_SUCCESS, t);
 		if (r.verdict.kind != VERDICT_ALLOW || !r.known_device)
@@ -326,6 +324,7 @@ TEST(streak, what_strangers_failed_stops_no_type_of_the_owners_known_device)
 	"    types:\n"                                                                                       \
 	"      PASSWORD_ENTRY: {max: 6, life: 60, known_device: {max: 50, max_all: 90, after: [CODE]}}\n"    \
 	"      CODE: {max: 6, life: 60, known_device: {max: 50, max_all: 90, after: [CODE]}}\n"              \
+	"  ACCOUNT: {}\n"                                                                                    \
 	"consecutive: {max: 10, sets: ACCOUNT/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE], "        \
 	"ended_by: [SIGN_IN/CODE]}\n"                                                                        \
 	"resets:\n"                                                                                          \
@@ -446,9 +445,11 @@ TEST(streak, a_rule_in_shadow_mode_counts_nothing_of_it)
 {
 	struct service s;
 
-	service_open(&s, "locks: {STANDARD: {duration: 9}, PERMANENT: {permanent: true}}\n"
-	                 "journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 6, life: 60, shadow: true}}}}\n"
-	                 "consecutive: {max: 2, sets: A/B, of: [SIGN_IN/PASSWORD_ENTRY]}\n");
+	service_open(
+	        &s,
+	        "locks: {STANDARD: {duration: 9}, PERMANENT: {permanent: true}}\n"
+	        "journeys: {A: {}, SIGN_IN: {types: {PASSWORD_ENTRY: {max: 6, life: 60, shadow: true}}}}\n"
+	        "consecutive: {max: 2, sets: A/B, of: [SIGN_IN/PASSWORD_ENTRY]}\n");
 	for (int i = 0; i < 5; i++) {
 		struct attempt_result r = FAIL(&s);
 
