@@ -15,8 +15,10 @@
 /* A call that brings its limit along need not name a policy. */
 static struct bytes policy_name(struct fields *f)
 {
-	if (!fields_has(f, "policy") && fields_has(f, "limit"))
+	if (!fields_has(f, "policy") && (fields_has(f, "limit") || fields_has(f, "per")))
 		return BYTES(LIMIT_POLICY_CUSTOM);
+	if (!fields_has(f, "policy"))
+		fields_fail(f, "policy", ERR_INVALID, "missing: name a policy, or send a `limit`");
 	return fields_text(f, "policy", LIMIT_NAME_MAX);
 }
 

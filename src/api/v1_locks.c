@@ -374,16 +374,15 @@ static void read_subjects(struct v1_call *c, struct fields *f, struct unlock_cal
 	if (many->count == 0)
 		fields_fail(f, "subjects", ERR_INVALID, "must not be empty");
 	for (const struct json *m = fields_first(f, many); m != NULL; m = fields_next(f, m)) {
-		struct bytes id =
-		        identifier_read(&c->ctx.services->identifiers, c->ctx.arena, f, "subjects", m);
-
-		id_add(u->named, &u->named_count, id);
+		v1_check_listed(f, "subjects", m);
+		id_add(u->named, &u->named_count,
+		       identifier_read(&c->ctx.services->identifiers, c->ctx.arena, f, "subjects", m));
 	}
 }
 
 static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *u)
 {
-	const struct json  *where = fields_object(f, "where", 4);
+	const struct json  *where = fields_object(f, "where", FIELDS_MEMBERS_MAX);
 	const struct rules *rules = v1_rules(c);
 	struct fields       in;
 
@@ -417,7 +416,7 @@ enum err_code unlock_name(struct v1_call *c, struct err *err)
 	struct fields      f, in;
 
 	fields_init(&f, c->body, err);
-	where = fields_object(&f, "where", 4);
+	where = fields_object(&f, "where", FIELDS_MEMBERS_MAX);
 	if (where != NULL)
 		fields_enter(&in, &f, BYTES("where"), where);
 	if (where != NULL && fields_has(&in, "journey"))

@@ -56,6 +56,13 @@ static void subject_keep(struct v1_call *c, const struct identifier *who, struct
 	out->subjects[out->subject_count++] = who->id;
 }
 
+void v1_check_listed(struct fields *f, const char *name, const struct json *member)
+{
+	if (member->type == JSON_NULL)
+		fields_fail(f, name, ERR_INVALID,
+		            "must not contain null: each entry is an id, or an object like {\"email\": …}");
+}
+
 static void subject_add(struct v1_call *c, struct fields *f, const char *name, const struct json *member,
                         struct attempt *out)
 {
@@ -78,12 +85,16 @@ void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out)
 
 	if (one != NULL && many != NULL)
 		fields_fail(f, "subjects", ERR_INVALID, "must not be sent together with `subject`");
+	else if (one == NULL && many == NULL)
+		fields_fail(f, "subject", ERR_INVALID, "missing: send `subject`, or a list of `subjects`");
 	else if (many == NULL)
 		subject_add(c, f, "subject", one, out);
 	else if (many->count == 0)
 		fields_fail(f, "subjects", ERR_INVALID, "must not be empty");
-	for (const struct json *m = fields_first(f, many); m != NULL; m = fields_next(f, m))
+	for (const struct json *m = fields_first(f, many); m != NULL; m = fields_next(f, m)) {
+		v1_check_listed(f, "subjects", m);
 		subject_add(c, f, "subjects", m, out);
+	}
 }
 
 void v1_read_others(struct v1_call *c, struct fields *f, struct bytes id, struct attempt *out)
@@ -92,9 +103,10 @@ void v1_read_others(struct v1_call *c, struct fields *f, struct bytes id, struct
 
 	out->subjects[out->subject_count++] = id;
 	for (const struct json *m = fields_first(f, many); m != NULL; m = fields_next(f, m)) {
-		struct identifier who = identifier_read_subject(&c->ctx.services->identifiers, c->ctx.arena,
-		                                                f, "subjects", m);
+		struct identifier who;
 
+		v1_check_listed(f, "subjects", m);
+		who = identifier_read_subject(&c->ctx.services->identifiers, c->ctx.arena, f, "subjects", m);
 		if (who.id.len == 0 || has_subject(out, who.id))
 			continue;
 		if (out->subject_count == SUBJECTS_MAX) {
@@ -152,7 +164,7 @@ static void read_device_id(struct fields *f, struct attempt *out)
 
 void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out)
 {
-	const struct json *context = fields_object(f, "context", 8);
+	const struct json *context = fields_object(f, "context", FIELDS_MEMBERS_MAX);
 	struct fields      in;
 
 	out->remembers = true;

@@ -20,6 +20,9 @@ enum err_code v1_subject_query(struct v1_call *c, const char *name, struct bytes
 /* `subject`, or `subjects`, a list of up to SUBJECTS_MAX; never the same twice. */
 void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out);
 
+/* Refuses an entry of a list of subjects that is null. */
+void v1_check_listed(struct fields *f, const char *name, const struct json *member);
+
 /* `subjects`, beside the id in the path: further ids of the same person. The path's is the first; one that is named twice counts once. */
 void v1_read_others(struct v1_call *c, struct fields *f, struct bytes id, struct attempt *out);
 

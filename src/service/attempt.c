@@ -540,6 +540,13 @@ static enum err_code streak_advance(struct recording *r)
 	return streak_lock(r);
 }
 
+/* Its session ends: the device is forgotten, so nothing of that ends by itself. */
+void attempt_device_spent(const struct rule *rule, struct verdict *v)
+{
+	if (rule->at_max == AT_MAX_SIGN_OUT)
+		verdict_add(v, &(struct verdict){.kind = VERDICT_SIGNED_OUT, .reason = "signed_out"});
+}
+
 /* A device that is forgotten is a stranger from now on, and is told what stands against strangers. */
 static enum err_code lane_count(struct recording *r)
 {
@@ -558,6 +565,8 @@ static enum err_code lane_count(struct recording *r)
 	if (assess(r->ctx, &stranger, seen, r->err) != ERR_NONE)
 		return r->err->code;
 	verdict_add(&r->out->verdict, &seen->verdict);
+	attempt_device_spent(r->q->rule, &r->out->verdict);
+	r->out->first_time |= r->q->rule->at_max == AT_MAX_SIGN_OUT;
 	return ERR_NONE;
 }
 
@@ -655,7 +664,9 @@ static enum err_code other_clear(struct recording *r, const struct rule *rule)
 
 	other.rule = rule;
 	other.account = r->now->account;
-	other.finishing = NULL; /* the lane that it began in is its own rule's */
+	other.finishing = NULL;              /* the lane that it began in is its own rule's */
+	if (rule->at_max == AT_MAX_SIGN_OUT) /* a sign-in ends that, on whatever device */
+		other.device = (struct bytes){NULL, 0};
 	other.method_id = other.method_type = other.notification_type = (struct bytes){NULL, 0};
 	if (assess(r->ctx, &other, seen, r->err) != ERR_NONE)
 		return r->err->code;

@@ -47,4 +47,7 @@ struct attempt_result {
 enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum outcome outcome,
                              struct attempt_result *out, struct err *err);
 
+/* What a known device that used up its budget is told, beside what stands against strangers: where the maximum signs out, so does this. */
+void attempt_device_spent(const struct rule *rule, struct verdict *v);
+
 #endif

@@ -126,7 +126,7 @@ static int64_t longest_us(struct limit_period p)
 static void inline_read(struct fields *f, struct limit_policy *p)
 {
 	static const struct limit_rule day = {.period = {86400 * SECOND_US}};
-	const struct json             *member = fields_object(f, "inline", 2);
+	const struct json             *member = fields_object(f, "inline", FIELDS_MEMBERS_MAX);
 	struct fields                  in;
 
 	if (member == NULL)
@@ -161,6 +161,10 @@ const struct limit_rule *limit_policy_inline(const struct limit_policy *p, struc
 		            "policy "
 		            "with `inline`, such as " LIMIT_POLICY_CUSTOM,
 		            BYTES_ARG(p->name));
+		return NULL;
+	}
+	if (!fields_has(f, "limit")) {
+		fields_fail(f, "limit", ERR_INVALID, "missing: `per` needs the limit that it is of");
 		return NULL;
 	}
 	r = arena_alloc(a, sizeof(*r));

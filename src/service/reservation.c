@@ -423,6 +423,8 @@ static enum err_code finish_failure(struct context *ctx, struct reservation *r, 
 	                               .counted = row_i64(&r->row, "counted", 0) != 0,
 	                               .known_device = r->lane.open,
 	                               .device_revoked = spent};
+	if (spent)
+		attempt_device_spent(r->q.rule, &out->verdict);
 	assessment_show(&now, r->q.rule, &out->nearest);
 	if (is_first(ctx, r, &now, &out->first_time, err) != ERR_NONE)
 		return err->code;

@@ -1,6 +1,8 @@
 /* Rules: finding, linking, tallying. rules_read.c reads them. */
 #include "service/rules.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "service/heed.h"
@@ -459,7 +461,21 @@ static void locks_list(struct rules *rules)
 
 /* ---- consecutive failures ---- */
 
-static void link_types(struct rules *rules, const struct rule_refs *refs, bool ends, struct fields *f)
+/* The setting in which something is wrong, within `consecutive`. */
+static void consecutive_fail(const struct fields *f, const char *setting, const char *format, ...)
+{
+	char          text[ERR_TEXT_MAX / 2];
+	struct fields in;
+	va_list       args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fields_enter(&in, f, BYTES("consecutive"), json_get(f->object, BYTES("consecutive")));
+	fields_fail(&in, setting, ERR_INVALID, "%s", text);
+}
+
+static void link_types(struct rules *rules, const struct rule_refs *refs, bool ends, const struct fields *f)
 {
 	for (uint32_t i = 0; i < refs->count; i++) {
 		const struct rule_ref *ref = &refs->list[i];
@@ -467,10 +483,9 @@ static void link_types(struct rules *rules, const struct rule_refs *refs, bool e
 		const struct rule     *named = rules_of_type(rules, ref->journey, ref->name, &count);
 
 		if (named == NULL || named->counts != COUNT_FAILURE || (ends && !named->streak))
-			fields_fail(f, "consecutive", ERR_INVALID,
-			            ends ? "`ended_by` names %.*s/%.*s, which is not in `of`"
-			                 : "`of` names %.*s/%.*s, which is not a type that counts failures",
-			            BYTES_ARG(ref->journey), BYTES_ARG(ref->name));
+			consecutive_fail(f, ends ? "ended_by" : "of", "names %.*s/%.*s, which is not %s",
+			                 BYTES_ARG(ref->journey), BYTES_ARG(ref->name),
+			                 ends ? "in `of`" : "a type that counts failures");
 		for (uint32_t j = 0; j < count; j++) {
 			struct rule *rule = &rules->list[named - rules->list + j];
 
@@ -480,7 +495,38 @@ static void link_types(struct rules *rules, const struct rule_refs *refs, bool e
 	}
 }
 
-static void link_consecutive(struct rules *rules, struct fields *f)
+/* The type that it is called as, or that sets it; NULL: none. */
+static const struct rule *lock_type(const struct rules *rules, const struct rule_ref *lock)
+{
+	uint32_t           count;
+	const struct rule *named = rules_of_type(rules, lock->journey, lock->name, &count);
+
+	for (uint32_t i = 0; named == NULL && i < rules->count; i++)
+		if (refs_have(&rules->list[i].sets, lock->journey, lock->name))
+			named = &rules->list[i];
+	return named;
+}
+
+/* Its row holds more than a lock (streak.h, 1): nothing else may write there. */
+static void check_consecutive_lock(const struct rules *rules, const struct fields *f)
+{
+	const struct rule_ref *lock = &rules->consecutive.sets;
+	const struct rule     *type = lock_type(rules, lock);
+
+	if (bytes_is(lock->name, LOCK_OF_SOURCE))
+		consecutive_fail(f, "sets",
+		                 LOCK_OF_SOURCE " is the lock of a journey's sources; choose another name");
+	else if (rules_journey(rules, lock->journey) == NULL)
+		consecutive_fail(f, "sets", "unknown journey %.*s; define it under `journeys`",
+		                 BYTES_ARG(lock->journey));
+	else if (type != NULL)
+		consecutive_fail(
+		        f, "sets",
+		        "%.*s/%.*s is the lock of a type, %.*s; choose a name that no type has or sets",
+		        BYTES_ARG(lock->journey), BYTES_ARG(lock->name), BYTES_ARG(type->name));
+}
+
+static void link_consecutive(struct rules *rules, const struct fields *f)
 {
 	struct consecutive *c = &rules->consecutive;
 	struct arena       *a = &rules->base.arena;
@@ -491,6 +537,7 @@ static void link_consecutive(struct rules *rules, struct fields *f)
 	if (c->max == 0)
 		return;
 	c->sk = key_name(a, c->sets.journey, BYTES(KEY_LOCK), c->sets.name, (struct bytes){NULL, 0});
+	check_consecutive_lock(rules, f);
 	link_types(rules, &c->of, false, f);
 	link_types(rules, &c->ended_by, true, f);
 }

@@ -175,7 +175,7 @@ enum { LANES_FACTOR = 3 };
 
 static void lane_read(struct reader *r, struct rule *rule, struct fields *f)
 {
-	const struct json *lane = fields_object(f, "known_device", 5);
+	const struct json *lane = fields_object(f, "known_device", FIELDS_MEMBERS_MAX);
 	struct fields      device;
 
 	if (lane == NULL)
@@ -297,7 +297,7 @@ static void risk_read(struct reader *r, struct rule *rule, struct fields *f)
 	if (member == NULL)
 		return;
 	if (member->type != JSON_ARRAY) {
-		fields_object(f, "at_risk", 2);
+		fields_object(f, "at_risk", FIELDS_MEMBERS_MAX);
 		risk_step_read(rule, f, BYTES("at_risk"), member);
 		return;
 	}
@@ -488,7 +488,7 @@ enum { CONSECUTIVE_LIFE_S = 365 * 86400 };
 
 static void consecutive_read(struct reader *r, struct fields *f)
 {
-	const struct json  *member = fields_object(f, "consecutive", 6);
+	const struct json  *member = fields_object(f, "consecutive", FIELDS_MEMBERS_MAX);
 	struct consecutive *c = &r->rules->consecutive;
 	struct fields       in;
 
@@ -528,7 +528,7 @@ static struct network *networks_read(struct reader *r, struct fields *f, const c
 
 static void sources_read(struct reader *r, struct fields *f)
 {
-	const struct json *sources = fields_object(f, "sources", 3);
+	const struct json *sources = fields_object(f, "sources", FIELDS_MEMBERS_MAX);
 	struct fields      in;
 
 	if (sources == NULL)

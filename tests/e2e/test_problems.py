@@ -55,6 +55,29 @@ def test_a_mistyped_journey_type_or_field_is_answered_with_what_was_probably_mea
     assert (problem.json()["field"], problem.json()["detail"].endswith(meant)) == (field, True), problem.json()
 
 
+@pytest.mark.parametrize("path, body, field, remedy", [
+    ("/v1/attempts", {**attempt("a"), "subject": None}, "subject", "send `subject`, or a list of `subjects`"),
+    ("/v1/attempts", {**attempt("a"), "subject": None, "subjects": [None]}, "subjects", "each entry is an id, or an object like"),
+    ("/v1/attempts", {**attempt("a"), "subject": None, "subjects": ["a", None]}, "subjects", "must not contain null"),
+    ("/v1/subjects/a/reset", {"reset": "PASSWORD", "subjects": [None]}, "subjects", "must not contain null"),
+    ("/v1/unlock", {"subjects": [None]}, "subjects", "must not contain null"),
+    ("/v1/unlock", {"where": {"journey": "SIGN_IN", "name": "PASSWORD_ENTRY", "kind": "STANDARD", "set_by": "x", "a": 1}}, "where.a", "unknown field"),
+    ("/v1/allow", {"key": "k", "per": "minute"}, "limit", "`per` needs the limit"),
+    ("/v1/allow", {"key": "k"}, "policy", "name a policy, or send a `limit`"),
+    ("/v1/allow", {"all": [{"key": "k", "per": "minute"}]}, "all[0].limit", "`per` needs the limit"),
+    ("/v1/allow", {"policy": "custom", "key": "k", "per": "minute"}, "limit", "`per` needs the limit"),
+])
+def test_what_is_missing_or_null_is_named_with_what_to_send(v1, path, body, field, remedy):
+    problem = v1.post(path, body)
+    assert (problem.status, problem.json()["field"], remedy in problem.json()["detail"]) == (422, field, True), problem.json()
+
+
+def test_an_unknown_field_beside_all_known_ones_is_named(v1):
+    context = {"ip": "192.0.2.1", "device_token": "x", "device_id": "y", "remember_device": True, "risk": 1, "a": 1, "b": 1, "c": 1, "d": 1}
+    problem = v1.attempts({**attempt("a"), "context": context}).json()
+    assert problem["field"] == "context.a" and "unknown field" in problem["detail"], problem
+
+
 def test_a_name_that_is_close_to_none_is_answered_with_where_the_names_are(v1):
     assert "the policies list them" in v1.attempts(attempt("a", journey="ELSEWHERE")).json()["detail"]
     assert "has no type" in v1.attempts({**attempt("a"), "type": "ELSEWHERE"}).json()["detail"]

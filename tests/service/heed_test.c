@@ -230,6 +230,7 @@ TEST(heed, a_known_device_passes_what_a_rule_set_before_the_change_and_not_what_
 #define TWO_JOURNEYS(settings)                                                                               \
 	KINDS settings "journeys:\n"                                                                         \
 	               "  SIGN_IN: {types: {A: {max: 9, life: 900}, B: {max: 9, life: 900}}}\n"              \
+	               "  GATE: {}\n"                                                                        \
 	               "  RESET: {types: {A: {max: 9, life: 900}}}\n"
 
 TEST(heed, the_lock_of_sources_holds_in_its_journey_though_nothing_counts_sources_or_networks)
@@ -452,6 +453,7 @@ TEST(lock_ending, the_locks_of_sources_end_with_their_journey_and_those_of_failu
 	             "journeys:\n"
 	             "  SIGN_IN: {types: {A: {max: 9, life: 900, max_of_source: 3, without_source: skip}, B: "
 	             "{max: 9, life: 900}}}\n"
+	             "  GATE: {}\n"
 	             "  RESET: {types: {A: {max: 9, life: 900}}}\n");
 	FAIL_TIMES(&s, 3, .type = "A"); /* in a row */
 	FAIL_TIMES(&s, 1, .type = "A", .subject = "bob", .ip = "192.0.2.1");

@@ -486,6 +486,28 @@ TEST(reservation, that_signed_out_and_was_right_does_not)
 
 /* ---- known devices ---- */
 
+TEST(reservation, that_uses_up_a_device_where_the_maximum_signs_out_does_so_only_if_it_was_wrong)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+	struct bytes          token;
+
+	service_open(&s, NULL);
+	token = SUCCEED(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS").device.token;
+	FAIL_TIMES(&s, 5, .journey = "REAUTHENTICATION", .token = token);
+	step = BEGIN(&s, .journey = "REAUTHENTICATION", .token = token);
+	assert_true(step.begun.reserved);
+	assert_int_equal(step.begun.attempt.verdict.kind, VERDICT_ALLOW);
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	step = BEGIN(&s, .journey = "REAUTHENTICATION", .token = token);
+	r = finish(&s, &step, OUTCOME_FAILURE);
+	assert_verdict(&r, VERDICT_SIGNED_OUT, true);
+	assert_true(r.device_revoked && r.first_time);
+	service_close(&s);
+}
+
 TEST(reservation, in_a_lane_uses_the_devices_budget_and_gives_it_back_to_the_right_password)
 {
 	struct service        s;

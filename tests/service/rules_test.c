@@ -9,6 +9,10 @@
 	"    types:\n"                                                                                       \
 	"      PASSWORD_ENTRY: {" settings "}\n"
 
+/* Behind it. */
+#define CONSECUTIVE(settings)                                                                                \
+	"consecutive: {max: 9, lock: STANDARD, of: [SIGN_IN/PASSWORD_ENTRY], " settings "}\n"
+
 struct parsed {
 	struct arena  arena;
 	struct err    err;
@@ -274,6 +278,35 @@ static const struct {
         {ONE_RULE("max: 6, life: 60, blocked_by: [A/OTHER]"), "journeys",
          "line 2: journeys: SIGN_IN/PASSWORD_ENTRY: `blocked_by` names A/OTHER, which is not a lock "
          "in these policies"},
+        {ONE_RULE("max: 6, life: 60") CONSECUTIVE("sets: SIGN_IN/PASSWORD_ENTRY"), "consecutive.sets",
+         "line 6: consecutive.sets: SIGN_IN/PASSWORD_ENTRY is the lock of a type, SIGN_IN/PASSWORD_ENTRY; "
+         "choose a name that no type has or sets"},
+        {ONE_RULE("max: 6, life: 60, sets: [OTHER]") CONSECUTIVE("sets: SIGN_IN/OTHER"), "consecutive.sets",
+         "line 6: consecutive.sets: SIGN_IN/OTHER is the lock of a type, SIGN_IN/PASSWORD_ENTRY; choose a "
+         "name that no type has or sets"},
+        {ONE_RULE("max: 6, life: 60, sets: [OTHER]") CONSECUTIVE("sets: SIGN_IN/PASSWORD_ENTRY"),
+         "consecutive.sets",
+         "line 6: consecutive.sets: SIGN_IN/PASSWORD_ENTRY is the lock of a type, SIGN_IN/PASSWORD_ENTRY; "
+         "choose a name that no type has or sets"},
+        {ONE_RULE("max: 6, life: 60") CONSECUTIVE("sets: SIGN_IN/SOURCE"), "consecutive.sets",
+         "line 6: consecutive.sets: SOURCE is the lock of a journey's sources; choose another name"},
+        {ONE_RULE("max: 6, life: 60") CONSECUTIVE("sets: NOWHERE/ROW"), "consecutive.sets",
+         "line 6: consecutive.sets: unknown journey NOWHERE; define it under `journeys`"},
+        {ONE_RULE("max: 6, life: 60") CONSECUTIVE("sets: SIGN_IN/ROW, ended_by: [A/B]"),
+         "consecutive.ended_by", "line 6: consecutive.ended_by: names A/B, which is not in `of`"},
+        {ONE_RULE("max: 6, life: 60, counts: sent") CONSECUTIVE("sets: SIGN_IN/ROW"), "consecutive.of",
+         "line 6: consecutive.of: names SIGN_IN/PASSWORD_ENTRY, which is not a type that counts failures"},
+        {ONE_RULE("max: 6, life: 60") CONSECUTIVE("sets: SIGN_IN/ROW, life: 9, ended_by: [], lif: 9"),
+         "consecutive.lif", "line 6: consecutive.lif: unknown field; did you mean `life`?"},
+        {ONE_RULE("max: 6, life: 60, known_device: {max: 6, max_all: 9, devices: 2, remember: 9, after: "
+                  "[PASSWORD_ENTRY], maximum: 1}"),
+         AT ".known_device.maximum",
+         "line 5: " AT ".known_device.maximum: unknown field; expected one of: max, max_all, remember, "
+         "devices, after"},
+        {ONE_RULE("max: 6, life: 60, at_risk: {from: 9, verdict: blocked, til: 9}"), AT ".at_risk.til",
+         "line 5: " AT ".at_risk.til: unknown field; expected one of: verdict, from"},
+        {"locks: {A: {duration: 9}}\nsources: {life: 9, lock: A, without: skip, with: skip}\njourneys: {}\n",
+         "sources.with", "line 2: sources.with: unknown field; expected one of: life, without, lock"},
 };
 
 #undef AT

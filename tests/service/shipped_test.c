@@ -213,7 +213,16 @@ TEST(shipped, strangers_do_not_stop_the_requests_and_resets_of_the_owners_device
 	           {"PASSWORD_RESET", "CODE_ENTRY", NULL, NULL, OUTCOME_FAILURE},
 	           {"PASSWORD_RESET", "MFA_CODE_ENTRY", NULL, "SMS", OUTCOME_FAILURE},
 	           {"PASSWORD_RESET_MFA", "MFA_CODE_REQUEST", "MFA_SMS", NULL, OUTCOME_SENT},
-	           {"PASSWORD_RESET_MFA", "MFA_CODE_ENTRY", NULL, "SMS", OUTCOME_FAILURE}};
+	           {"PASSWORD_RESET_MFA", "MFA_CODE_ENTRY", NULL, "SMS", OUTCOME_FAILURE},
+	           {"REAUTHENTICATION", "MFA_CODE_REQUEST", "MFA_SMS", NULL, OUTCOME_SENT},
+	           {"ACCOUNT_RECOVERY", "EMAIL_CODE_ENTRY", NULL, NULL, OUTCOME_FAILURE},
+	           {"ACCOUNT_RECOVERY", "MFA_CODE_ENTRY", NULL, "SMS", OUTCOME_FAILURE},
+	           {"ACCOUNT_RECOVERY", "MFA_CODE_REQUEST", "MFA_SMS", NULL, OUTCOME_SENT},
+	           {"ACCOUNT_MANAGEMENT", "PASSWORD_ENTRY", NULL, NULL, OUTCOME_FAILURE},
+	           {"ACCOUNT_MANAGEMENT", "MFA_CODE_ENTRY", NULL, "SMS", OUTCOME_FAILURE},
+	           {"ACCOUNT_MANAGEMENT", "EMAIL_CODE_ENTRY", NULL, NULL, OUTCOME_FAILURE},
+	           {"ACCOUNT_MANAGEMENT", "EMAIL_CODE_REQUEST", "VERIFY_EMAIL", NULL, OUTCOME_SENT},
+	           {"ACCOUNT_MANAGEMENT", "MFA_CODE_REQUEST", "VERIFY_PHONE_NUMBER", NULL, OUTCOME_SENT}};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		struct service        s;
@@ -237,6 +246,93 @@ TEST(shipped, strangers_do_not_stop_the_requests_and_resets_of_the_owners_device
 			fail_msg("%s/%s", all[i].journey, all[i].type);
 		service_close(&s);
 	}
+}
+
+/* Before there is an account no device is known to it; a number has none; and codes of addresses are asked for by users who are
+ * signed in. */
+static bool is_without_devices(struct bytes journey)
+{
+	return bytes_is(journey, "ACCOUNT_CREATION") || bytes_is(journey, "EMAIL_VERIFICATION") ||
+	       bytes_is(journey, "PHONE_NUMBER");
+}
+
+TEST(shipped, every_type_of_an_account_has_a_lane_for_devices_that_a_full_sign_in_made_known)
+{
+	struct service s;
+	uint32_t       seen = 0;
+
+	service_open(&s, NULL);
+	for (uint32_t i = 0; i < s.rules->count; i++) {
+		const struct rule *rule = &s.rules->list[i];
+
+		if (is_without_devices(rule->journey))
+			continue;
+		if (rule->max_device == 0 || rule->known_after.count != 1)
+			fail_msg("%.*s/%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
+		assert_bytes(rule->known_after.list[0].journey, "SIGN_IN");
+		assert_bytes(rule->known_after.list[0].name, "MFA_CODE_ENTRY");
+		seen++;
+	}
+	assert_true(seen > 25);
+	service_close(&s);
+}
+
+/* What strangers failed stops strangers. */
+TEST(shipped, strangers_do_not_sign_out_the_owner_on_a_known_device)
+{
+	static const char *const types[] = {"EMAIL_ENTRY", "PASSWORD_ENTRY", "MFA_CODE_ENTRY",
+	                                    "SECURITY_CODE_ENTRY"};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct service        s;
+		struct attempt_result r;
+		struct try t = {.journey = "REAUTHENTICATION", .type = types[i], .method_type = "SMS"};
+
+		service_open(&s, NULL);
+		r = service_repeat(&s, OUTCOME_FAILURE, 6, t);
+		assert_verdict(&r, VERDICT_SIGNED_OUT, true);
+		t.token = sign_in(&s);
+		r = service_record(&s, OUTCOME_SUCCESS, t);
+		assert_verdict(&r, VERDICT_ALLOW, false);
+		assert_true(r.known_device);
+		service_close(&s);
+	}
+}
+
+/* Whoever sits at her open session has six guesses, as a stranger has. */
+TEST(shipped, the_sixth_failure_to_reauthenticate_on_a_known_device_signs_out)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct bytes          token;
+
+	service_open(&s, NULL);
+	token = sign_in(&s);
+	r = FAIL_TIMES(&s, 5, .journey = "REAUTHENTICATION", .token = token);
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	r = FAIL(&s, .journey = "REAUTHENTICATION", .token = token);
+	assert_verdict(&r, VERDICT_SIGNED_OUT, true);
+	assert_true(r.device_revoked && r.first_time);
+	assert_string_equal(r.verdict.reason, "signed_out");
+	assert_int_equal(r.verdict.until_s, 0); /* the device is forgotten: nothing of it ends by itself */
+	service_close(&s);
+}
+
+/* Also where a caller sends the token with sign-ins only. */
+TEST(shipped, a_sign_in_on_a_known_device_ends_that_she_was_signed_out)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct bytes          token;
+
+	service_open(&s, NULL);
+	token = sign_in(&s);
+	r = FAIL_TIMES(&s, 6, .journey = "REAUTHENTICATION");
+	assert_verdict(&r, VERDICT_SIGNED_OUT, true);
+	assert_true(SUCCEED(&s, .token = token).known_device);
+	r = SUCCEED(&s, .journey = "REAUTHENTICATION");
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	service_close(&s);
 }
 
 /* A token is worth six of each, as it is of passwords. */

@@ -332,6 +332,36 @@ TEST(streak, an_owner_on_a_known_device_still_gets_in_and_strangers_stay_out)
 	service_close(&s);
 }
 
+/* (3) In every type that counts, and in all that it stops. */
+TEST(streak, what_strangers_failed_stops_no_type_of_the_owners_known_device)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct bytes          token;
+
+	service_open(&s, NULL);
+	token = SUCCEED(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS").device.token;
+	for (int i = 0; i < 100; i++) {
+		at(&s, i * DAY_S / 2);
+		r = FAIL(&s);
+	}
+	assert_true(is_for_good(&r));
+	for (uint32_t i = 0; i < s.rules->consecutive.of.count; i++) {
+		const struct rule_ref *type = &s.rules->consecutive.of.list[i];
+		struct try             t = {
+		                    .journey = arena_printf(&s.f.arena, "%.*s%c", BYTES_ARG(type->journey), '\0').data,
+		                    .type = arena_printf(&s.f.arena, "%.*s%c", BYTES_ARG(type->name), '\0').data,
+		                    .method_type = "SMS",
+		                    .token = token,
+		                    .forgetful = true};
+
+		r = service_record(&s, OUTCOME_SUCCESS, t);
+		if (r.verdict.kind != VERDICT_ALLOW || !r.known_device)
+			fail_msg("%s/%s", t.journey, t.type);
+	}
+	service_close(&s);
+}
+
 /* (3) Two types a device, six of each: then the device is forgotten. A hundred in a row over many devices close the lanes. */
 #define LANES                                                                                                \
 	"locks: {STANDARD: {duration: 900}, PERMANENT: {permanent: true}}\n"                                 \
@@ -340,6 +370,7 @@ TEST(streak, an_owner_on_a_known_device_still_gets_in_and_strangers_stay_out)
 	"    types:\n"                                                                                       \
 	"      PASSWORD_ENTRY: {max: 6, life: 60, known_device: {max: 50, max_all: 90, after: [CODE]}}\n"    \
 	"      CODE: {max: 6, life: 60, known_device: {max: 50, max_all: 90, after: [CODE]}}\n"              \
+	"  ACCOUNT: {}\n"                                                                                    \
 	"consecutive: {max: 10, sets: ACCOUNT/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE], "        \
 	"ended_by: [SIGN_IN/CODE]}\n"                                                                        \
 	"resets:\n"                                                                                          \
@@ -460,9 +491,11 @@ TEST(streak, a_rule_in_shadow_mode_counts_nothing_of_it)
 {
 	struct service s;
 
-	service_open(&s, "locks: {STANDARD: {duration: 9}, PERMANENT: {permanent: true}}\n"
-	                 "journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 6, life: 60, shadow: true}}}}\n"
-	                 "consecutive: {max: 2, sets: A/B, of: [SIGN_IN/PASSWORD_ENTRY]}\n");
+	service_open(
+	        &s,
+	        "locks: {STANDARD: {duration: 9}, PERMANENT: {permanent: true}}\n"
+	        "journeys: {A: {}, SIGN_IN: {types: {PASSWORD_ENTRY: {max: 6, life: 60, shadow: true}}}}\n"
+	        "consecutive: {max: 2, sets: A/B, of: [SIGN_IN/PASSWORD_ENTRY]}\n");
 	for (int i = 0; i < 5; i++) {
 		struct attempt_result r = FAIL(&s);
 

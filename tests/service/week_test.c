@@ -47,6 +47,18 @@ static struct bytes cookie_of(const struct week *w)
 	return w->known ? (struct bytes){w->cookie, sizeof(w->cookie)} : (struct bytes){NULL, 0};
 }
 
+/* Where she is signed in, she proves who she is once more, and changes something of her account. */
+static bool owner_stays_in(struct week *w, struct bytes token)
+{
+	static const char *const journeys[] = {"REAUTHENTICATION", "ACCOUNT_MANAGEMENT"};
+	bool                     stays = true;
+
+	for (int i = 0; i < 2; i++)
+		stays &= SUCCEED(&w->s, .journey = journeys[i], .ip = "198.51.100.7", .token = token)
+		                 .verdict.kind == VERDICT_ALLOW;
+	return stays;
+}
+
 /* As far as the policies let her: the password, a code that is sent, the code. */
 static bool owner_signs_in(struct week *w)
 {
@@ -67,7 +79,7 @@ static bool owner_signs_in(struct week *w)
 	memcpy(w->cookie, r.device.token.data, sizeof(w->cookie));
 	w->in_a_row =
 	        w->known ? w->in_a_row : 0; /* what she does on her own device ends nothing of strangers */
-	return true;
+	return owner_stays_in(w, r.device.token);
 }
 
 static bool guess(struct week *w)
