@@ -6,8 +6,14 @@
 
 #include "api/v1_name.h"
 #include "service/policy_store.h"
+#include "service/user_import.h"
 
-enum { BODY = V1_BODY_BYTES_MAX, NO_BODY = 0, POLICY_BODY = POLICY_DOCUMENT_BYTES_MAX };
+enum {
+	BODY = V1_BODY_BYTES_MAX,
+	NO_BODY = 0,
+	POLICY_BODY = POLICY_DOCUMENT_BYTES_MAX,
+	IMPORT_BODY = IMPORT_BODY_BYTES_MAX,
+};
 
 #define FUNCTIONS(name) name##_decode, name##_run, name##_encode
 
@@ -67,6 +73,10 @@ static const struct v1_route routes[] = {
         {HTTP_GET, "/v1/users", READ, "ListUsers", NO_BODY, "limit cursor", NULL, FUNCTIONS(user_list), NULL,
          NULL},
         {HTTP_POST, "/v1/users/lookup", READ, "LookupUser", BODY, "", NULL, FUNCTIONS(user_lookup), NULL,
+         NULL},
+        {HTTP_POST, "/v1/users/import", ADMINISTER, "ImportUsers", IMPORT_BODY, "", users_import_name,
+         FUNCTIONS(users_import), NULL, users_import_refused},
+        {HTTP_POST, "/v1/users/export", READ, "ExportUsers", BODY, "", NULL, FUNCTIONS(users_export), NULL,
          NULL},
         {HTTP_GET, "/v1/users/{id}", READ, "GetUser", NO_BODY, "", v1_name_user, FUNCTIONS(user_get), NULL,
          NULL},

@@ -43,11 +43,7 @@ static enum err_code read_record(struct v1_call *c, struct sync_record *out, str
 	out->provider = fields_text(&f, "provider", SYNC_PROVIDER_BYTES_MAX);
 	if (!fields_failed(&f) && !sync_provider_is(out->provider))
 		fields_fail(&f, "provider", ERR_INVALID, "must have letters, digits, '-', '_' and '.' only");
-	out->id = fields_text(&f, "id", USER_ID_BYTES_MAX);
-	if (!fields_failed(&f) && !user_id_is(out->id))
-		fields_fail(&f, "id", ERR_INVALID,
-		            "must have letters, digits, '-', '_', '.' and '|' only, and must not be an "
-		            "address or a number of a person");
+	out->id = v1_read_user_id(&f);
 	out->name = fields_text_or(&f, "username", SYNC_NAME_BYTES_MAX, (struct bytes){NULL, 0});
 	if (fields_has(&f, "email"))
 		out->email = v1_read_email(c, &f, "email", &out->email_typed);

@@ -23,7 +23,7 @@ static void write_members(struct json_writer *w, const struct user_email *e)
 		v1_write_time(w, BYTES("expiresAt"), e->expires_s);
 }
 
-static void write_email(struct json_writer *w, const struct user_email *e)
+void v1_write_email(struct json_writer *w, const struct user_email *e)
 {
 	json_begin_object(w);
 	write_members(w, e);
@@ -170,7 +170,7 @@ void email_list_encode(struct v1_call *c, struct json_writer *w)
 	json_name(w, BYTES("emails"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < e->list.count; i++)
-		write_email(w, &e->list.list[i]);
+		v1_write_email(w, &e->list.list[i]);
 	json_end_array(w);
 	json_end_object(w);
 }
@@ -325,7 +325,7 @@ void email_verify_encode(struct v1_call *c, struct json_writer *w)
 	if (!v->standing.refused)
 		write_entry(w, v, stands);
 	json_name(w, BYTES("email"));
-	write_email(w, &v->email);
+	v1_write_email(w, &v->email);
 	json_end_object(w);
 }
 

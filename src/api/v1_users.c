@@ -108,6 +108,18 @@ static bool is_one_line(struct bytes text)
 	return true;
 }
 
+struct bytes v1_read_user_id(struct fields *f)
+{
+	struct bytes id = fields_text(f, "id", USER_ID_BYTES_MAX);
+
+	if (!fields_failed(f) && !user_id_is(id))
+		fields_fail(
+		        f, "id", ERR_INVALID,
+		        "must have letters, digits, '-', '_', '.' and '|' only, and must not be an address "
+		        "or a number of a person");
+	return id;
+}
+
 /* null takes the field away, where there is something to take it from; else it is as if it was not sent. */
 static void read_text(struct fields *f, const char *name, bool may_go, struct user_text *out)
 {

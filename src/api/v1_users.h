@@ -17,6 +17,12 @@ struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name
 /* firstName, lastName, phone, attributes; null takes a field away if it may go. */
 void v1_read_user_fields(struct v1_call *c, struct fields *f, bool may_go, struct user_fields *out);
 
+/* `id`, required, of a user. */
+struct bytes v1_read_user_id(struct fields *f);
+
+/* An address of a user, as an object. */
+void v1_write_email(struct json_writer *w, const struct user_email *e);
+
 /* The user, as an object with its ETag; or only its members. */
 void v1_write_user(struct v1_call *c, struct json_writer *w, const struct user *u);
 void v1_write_user_members(struct json_writer *w, const struct user *u);

@@ -1,7 +1,9 @@
-/* Adopting: see adopt.h. One row a step: of two that want the same address, or are of one user, the second sees the first. */
+/* Adopting: see adopt.h. A step takes several rows, each of another user and address: of two that want the same address, or are of one user, the
+ * second waits for the next step and sees the first. */
 #include "service/adopt.h"
 
 #include "service/alias.h"
+#include "service/cursor.h"
 #include "service/row.h"
 #include "service/scan.h"
 #include "service/user.h"
@@ -122,7 +124,7 @@ struct around {
 	bool          aliased; /* it is verified, and known by its id (alias.h) */
 	bool          marked;  /* the marker is this address's */
 	bool          taken;   /* … another one's, which is there */
-	uint32_t      primary; /* other addresses of the user that are verified and primary */
+	uint32_t      primary; /* other addresses of the user that are verified and primary, if that matters */
 };
 
 static enum err_code marker_around(struct context *ctx, struct stray *s, struct around *out, struct err *err)
@@ -149,8 +151,13 @@ static enum err_code marker_around(struct context *ctx, struct stray *s, struct 
 	return ERR_NONE;
 }
 
-static enum err_code primaries_around(struct context *ctx, const struct stray *s, struct around *out,
-                                      struct err *err)
+static bool is_primary(const struct item *row)
+{
+	return is_true(row, "isPrimary") && is_true(row, "isVerified");
+}
+
+static enum err_code primaries_query(struct context *ctx, const struct stray *s, struct around *out,
+                                     struct err *err)
 {
 	struct expr_key_condition key = row_prefix(user_key(ctx->arena, s->user), BYTES(KEY_EMAIL));
 	struct table_query        q = {.key = &key, .consistent = true};
@@ -159,9 +166,28 @@ static enum err_code primaries_around(struct context *ctx, const struct stray *s
 	if (ctx_query_in(ctx, TABLE_USERS, &q, &r, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < r.count; i++)
-		out->primary += is_true(&r.items[i], "isPrimary") && is_true(&r.items[i], "isVerified") &&
+		out->primary += is_primary(&r.items[i]) &&
 		                !bytes_equal(row_text(&r.items[i], "SK"), row_text(&s->row, "SK"));
 	return ERR_NONE;
+}
+
+/* Only where it matters (becomes_primary). A query costs as much as there are rows that were written lately, and mostly the address that
+ * the profile names is enough. */
+static enum err_code primaries_around(struct context *ctx, const struct stray *s, struct around *out,
+                                      struct err *err)
+{
+	struct bytes  named = row_text(&out->profile.item, "primaryEmailId");
+	struct looked other;
+
+	if (!s->verified || bytes_equal(named, s->id) || (named.len == 0 && s->primary))
+		return ERR_NONE;
+	if (named.len == 0)
+		return primaries_query(ctx, s, out, err);
+	looked_init(&other, user_key(ctx->arena, s->user), email_key(ctx->arena, named));
+	if (ctx_look_in(ctx, TABLE_USERS, &other, err) != ERR_NONE)
+		return err->code;
+	out->primary = other.found && is_primary(&other.item);
+	return out->primary > 0 ? ERR_NONE : primaries_query(ctx, s, out, err);
 }
 
 static enum err_code alias_around(struct context *ctx, const struct stray *s, struct around *out,
@@ -269,7 +295,7 @@ static enum err_code adopt_fetch(struct context *ctx, const struct job *job, voi
 {
 	struct scan q = {.table = TABLE_USERS,
 	                 .page = ADOPT_PAGE,
-	                 .found_max = 1,
+	                 .found_max = SCAN_FOUND_MAX,
 	                 .from = job->cursor,
 	                 .wanted = wanted};
 
@@ -349,21 +375,59 @@ static enum err_code adopt_one(struct context *ctx, struct job *job, const struc
 	return job->dry_run ? ERR_NONE : repair_write(ctx, &s, &x, &r, err);
 }
 
+/* What a step has taken on so far. */
+struct taken_on {
+	struct bytes users[SCAN_FOUND_MAX], emails[SCAN_FOUND_MAX];
+	uint32_t     count;
+	bool         full; /* the row that was looked at last is for the next step */
+};
+
+static bool is_in_the_way(const struct taken_on *all, const struct stray *s)
+{
+	for (uint32_t i = 0; i < all->count; i++)
+		if (bytes_equal(all->users[i], s->user) || bytes_equal(all->emails[i], s->email))
+			return true;
+	return false;
+}
+
+static enum err_code step_one(struct context *ctx, struct job *job, struct looked *row, struct taken_on *all,
+                              struct err *err)
+{
+	struct stray s;
+
+	if (ctx_look_in(ctx, TABLE_USERS, row, err) != ERR_NONE)
+		return err->code;
+	if (!row->found)
+		return ERR_NONE;
+	s = stray_of(ctx, &row->item);
+	all->full = all->count > 0 && (job_room(ctx) < ADOPT_ROWS_EACH || is_in_the_way(all, &s));
+	if (all->full)
+		return ERR_NONE;
+	all->users[all->count] = s.user;
+	all->emails[all->count++] = s.email;
+	return adopt_one(ctx, job, &row->item, err);
+}
+
 static enum err_code adopt_step(struct context *ctx, struct job *job, void *fetched, struct err *err)
 {
 	const struct scan_found *f = fetched;
+	struct taken_on          all = {.count = 0};
 	struct looked            row;
+	uint32_t                 i;
 
-	for (uint32_t i = 0; i < f->count; i++) {
+	for (i = 0; i < f->count; i++) {
 		scan_key(f, TABLE_USERS, i, &row);
-		if (ctx_look_in(ctx, TABLE_USERS, &row, err) != ERR_NONE ||
-		    (row.found && adopt_one(ctx, job, &row.item, err) != ERR_NONE))
+		if (step_one(ctx, job, &row, &all, err) != ERR_NONE)
 			return err->code;
+		if (all.full)
+			break;
 	}
-	job_count(ctx, job, "read", f->read);
-	job->handled = f->read;
-	job->cursor = f->whole ? (struct bytes){NULL, 0} : f->next;
-	job->done = f->whole;
+	job->handled = all.full ? f->before[i] : f->read;
+	job_count(ctx, job, "read", job->handled);
+	job->done = f->whole && !all.full;
+	job->cursor = job->done ? (struct bytes){NULL, 0}
+	                : all.full ? cursor_pack(ctx->arena, f->pk[i - 1], f->sk[i - 1])
+	                         : f->next;
 	return ERR_NONE;
 }
 

@@ -21,6 +21,7 @@ struct context {
 	struct arena    *arena;
 	struct bytes     caller; /* key id; "-" if nobody was asked */
 	struct bytes     trace;  /* the caller's trace id; empty: none */
+	bool             quiet;  /* nothing is published: the caller said so */
 
 	/* from ctx_begin on */
 	struct table    *table;   /* what is committed, or a turn */

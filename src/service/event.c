@@ -128,6 +128,16 @@ void ctx_published(struct context *ctx)
 		sign_outs->wake(sign_outs->ctx);
 }
 
+void ctx_published_join(struct context *to, const struct context *from)
+{
+	struct event_pending **last = &to->changes.told;
+
+	while (*last != NULL)
+		last = &(*last)->next;
+	*last = from->changes.told;
+	to->changes.signs_out = to->changes.signs_out || from->changes.signs_out;
+}
+
 /* ---- subjects that are erased ---- */
 
 static struct bytes erased_name(const struct services *s, struct arena *a, struct bytes subject)

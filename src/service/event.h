@@ -43,7 +43,7 @@ uint32_t event_shard(struct bytes subject, uint32_t shards);
 /* Is the type switched on? Ask before you put its data together. (4) */
 static inline bool ctx_publishes(const struct context *ctx, enum event_type type)
 {
-	return !ctx->degraded &&
+	return !ctx->degraded && !ctx->quiet &&
 	       (atomic_load_explicit(&ctx->services->events.on, memory_order_relaxed) >> type & 1) != 0;
 }
 
@@ -55,6 +55,9 @@ void ctx_publish(struct context *ctx, const struct event *e);
 
 /* After a commit of this context has become durable: whoever waits for events is told, if it published any. */
 void ctx_published(struct context *ctx);
+
+/* Of a call with several commits: ctx_published of `to` also tells what this commit has published. */
+void ctx_published_join(struct context *to, const struct context *from);
 
 /* The policies of events as this call sees them: those that were in force when it first asked. */
 const struct event_policy *ctx_event_policy(struct context *ctx);

@@ -39,6 +39,7 @@ static bool page_read(struct context *ctx, const struct scan *q, const struct ta
 		if (q->wanted(ctx, q->arg, &r->items[i])) {
 			if (f->count == q->found_max)
 				return false;
+			f->before[f->count] = f->read;
 			f->pk[f->count] = pk;
 			f->sk[f->count++] = sk;
 		}

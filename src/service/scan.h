@@ -22,6 +22,7 @@ struct scan {
 
 struct scan_found {
 	struct bytes pk[SCAN_FOUND_MAX], sk[SCAN_FOUND_MAX];
+	uint32_t     before[SCAN_FOUND_MAX]; /* rows that were read before it */
 	uint32_t     count;
 	uint32_t     read;  /* rows */
 	struct bytes next;  /* where to go on */

@@ -7,6 +7,7 @@
 #include "service/row.h"
 #include "service/user.h"
 
+#define KEY_USER   "USER#"
 #define KEY_EMAIL  "EMAIL#"
 #define KEY_MARKER "MARKER"
 
@@ -65,6 +66,75 @@ static void typed_set(struct row *row, struct bytes typed)
 		row_set_text(row, EMAIL_TYPED, typed);
 	else
 		row_remove(row, EMAIL_TYPED);
+}
+
+static bool is_address_of_user(const struct item *row)
+{
+	return bytes_starts_with(row_text(row, "PK"), BYTES(KEY_USER)) &&
+	       bytes_starts_with(row_text(row, "SK"), BYTES(KEY_EMAIL));
+}
+
+/* What a marker of that row would say. Without a ttl it stands for a proof: so it does for rows that do not say whether they are verified. */
+static struct item marker_of_stray(struct context *ctx, const struct looked *row)
+{
+	const struct value *verified = item_get(&row->item, BYTES("isVerified"));
+	struct row          out;
+
+	row_init(&out, ctx->arena);
+	row_set_text(&out, "userId",
+	             (struct bytes){row->pk.data + strlen(KEY_USER), row->pk.len - strlen(KEY_USER)});
+	row_set_text(&out, "emailId",
+	             (struct bytes){row->sk.data + strlen(KEY_EMAIL), row->sk.len - strlen(KEY_EMAIL)});
+	typed_set(&out, row_text(&row->item, EMAIL_TYPED));
+	if (verified != NULL && !is_true(&row->item, "isVerified"))
+		row_set_i64(&out, "ttl", INT32_MAX);
+	return row_item(&out);
+}
+
+enum { STRAYS_MAX = 8 }; /* rows of one address: its own, and the user's profile */
+
+/* (9) The first row of the index that is an address without a marker. The index may be late, so the row itself is looked at. */
+static enum err_code stray_look(struct context *ctx, struct bytes email, struct looked *marker, struct err *err)
+{
+	struct expr_key_condition key = {.hash_name = BYTES("GSI1PK"),
+	                                 .hash = value_string(email_key(ctx->arena, email)),
+	                                 .range_kind = RANGE_NONE};
+	struct table_query        q = {.index = BYTES("GSI1"), .key = &key, .limit = STRAYS_MAX};
+	struct table_query_result r;
+	struct looked             row;
+	enum err_code             rc = ctx_query_in(ctx, TABLE_USERS, &q, &r, err);
+
+	if (rc != ERR_NONE)
+		return rc == ERR_FOREIGN_TABLE ? ERR_NONE : rc; /* another program's table need not have the index */
+	for (uint32_t i = 0; i < r.count && !marker->found; i++) {
+		if (!is_address_of_user(&r.items[i]))
+			continue;
+		looked_init(&row, row_text(&r.items[i], "PK"), row_text(&r.items[i], "SK"));
+		if (ctx_look_in(ctx, TABLE_USERS, &row, err) != ERR_NONE)
+			return err->code;
+		marker->found = row.found;
+		if (row.found)
+			marker->item = marker_of_stray(ctx, &row);
+	}
+	return ERR_NONE;
+}
+
+/* Whose the address is: by its marker, or else (9). `alike`: as long for one as for the other. */
+static enum err_code holder_look(struct context *ctx, struct bytes email, bool alike, struct looked *out,
+                                 struct err *err)
+{
+	struct looked marked;
+
+	if (marker_look(ctx, email, out, err) != ERR_NONE)
+		return err->code;
+	if (out->found && !alike)
+		return ERR_NONE;
+	marked = *out;
+	if (stray_look(ctx, email, &marked, err) != ERR_NONE)
+		return err->code;
+	if (!out->found)
+		*out = marked;
+	return ERR_NONE;
 }
 
 /* (1) With the same end as the address; 0: none. */
@@ -170,7 +240,7 @@ enum err_code email_owner_find(struct context *ctx, struct bytes email, struct e
 	struct looked marker, row;
 
 	*out = (struct email_owner){0};
-	if (marker_look(ctx, email, &marker, err) != ERR_NONE)
+	if (holder_look(ctx, email, false, &marker, err) != ERR_NONE)
 		return err->code;
 	if (!marker.found || (is_claim(&marker) && ctx->services->claims_verified))
 		return ERR_NONE;
@@ -288,7 +358,7 @@ static enum err_code adding_begin(struct adding *a, struct context *ctx, const s
 	*a = (struct adding){.ctx = ctx, .q = q, .policy = email_policy(q->terms), .out = out};
 	a->marks = !neutral && !ctx->services->claims_verified;
 	if (code_request_count(ctx, q->terms, &who, &out->standing, err) != ERR_NONE ||
-	    marker_look(ctx, q->email, &a->marker, err) != ERR_NONE)
+	    holder_look(ctx, q->email, neutral, &a->marker, err) != ERR_NONE)
 		return err->code;
 	if (out->standing.refused || bytes_equal(row_text(&a->marker.item, "userId"), q->user) ||
 	    !is_held(ctx, &a->marker))
@@ -459,7 +529,7 @@ static enum err_code entry_right(struct context *ctx, struct user *u, struct ema
 {
 	struct looked marker;
 
-	if (marker_look(ctx, out->email.email, &marker, err) != ERR_NONE)
+	if (holder_look(ctx, out->email.email, false, &marker, err) != ERR_NONE)
 		return err->code;
 	if (!marks(&marker, u->id, out->email.id) && is_held(ctx, &marker)) {
 		out->outcome = ENTRY_LOST;
@@ -500,17 +570,22 @@ enum err_code user_email_verify(struct context *ctx, const struct email_entry *q
 
 /* ---- trusting somebody else's verification ---- */
 
+static struct bytes time_or_now(struct context *ctx, struct bytes time)
+{
+	return time.len > 0 ? time : user_time(ctx->arena, ctx->now_us);
+}
+
 /* One that the user has not, as it will be written; its profile changes with it (5). */
 static void trust_new(struct context *ctx, struct email_trust *t, struct row *row)
 {
-	struct bytes id = user_id_make(ctx);
+	struct bytes id = t->wanted_id.len > 0 ? t->wanted_id : user_id_make(ctx);
 
 	row_init(row, ctx->arena);
 	row_set_text(row, "PK", user_key(ctx->arena, t->user->id));
 	row_set_text(row, "SK", email_key(ctx->arena, id));
 	row_set_text(row, "email", t->email);
 	row_set(row, "isPrimary", value_bool(false));
-	row_set_text(row, "createdAt", user_time(ctx->arena, ctx->now_us));
+	row_set_text(row, "createdAt", time_or_now(ctx, t->created_at));
 	row_set_i64(t->profile, "emailsVersion", row_i64(&t->user->row, "emailsVersion", 0) + 1);
 	t->added = true;
 }
@@ -528,7 +603,7 @@ static enum err_code trust_put(struct context *ctx, struct email_trust *t, struc
 	typed_set(row, t->typed);
 	index_set(ctx, row, t->user->id, t->email);
 	row_set(row, "isVerified", value_bool(true));
-	row_set_text(row, "verifiedAt", user_time(ctx->arena, ctx->now_us));
+	row_set_text(row, "verifiedAt", time_or_now(ctx, t->verified_at));
 	item = row_item(row);
 	e = email_of(&item);
 	t->id = e.id;
@@ -664,10 +739,10 @@ enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struc
 	t->dropped = (struct user_email){0};
 	if (!is_one_mailbox(t->email))
 		return err_field(err, ERR_INVALID, "email", "email: not exactly one mailbox");
-	if (marker_look(ctx, t->email, &marker, err) != ERR_NONE)
+	if (holder_look(ctx, t->email, false, &marker, err) != ERR_NONE)
 		return err->code;
 	others = marker.found && !bytes_equal(row_text(&marker.item, "userId"), t->user->id);
-	if (others && is_held(ctx, &marker))
+	if (others && (t->evicts ? !is_claim(&marker) : is_held(ctx, &marker)))
 		return taken(err);
 	if (own_look(ctx, t, &old, err) != ERR_NONE)
 		return err->code;
@@ -682,6 +757,43 @@ enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struc
 	if (trust_put(ctx, t, &row, err) != ERR_NONE)
 		return err->code;
 	return others_yield(ctx, t, err);
+}
+
+/* (3) Without a code: the user asks for one. */
+static void note_new(struct context *ctx, struct email_trust *t, struct row *row)
+{
+	int64_t           ends_s = ctx->now_s + user_bounds_now(&ctx->services->users).claim_s;
+	struct user_email e;
+
+	trust_new(ctx, t, row);
+	typed_set(row, t->typed);
+	row_set(row, "isVerified", value_bool(false));
+	row_set_i64(row, "ttl", ends_s);
+	if (!ctx->services->claims_verified)
+		index_set(ctx, row, t->user->id, t->email);
+	e = email_put(ctx, row);
+	t->id = e.id;
+	t->changed = true;
+	if (!ctx->services->claims_verified)
+		marker_put(ctx, t->user->id, &e, ends_s);
+}
+
+enum err_code user_email_note(struct context *ctx, struct email_trust *t, struct err *err)
+{
+	struct looked marker, old;
+	struct row    row;
+
+	t->added = t->changed = t->verified = t->primary = false;
+	t->dropped = (struct user_email){0};
+	if (holder_look(ctx, t->email, false, &marker, err) != ERR_NONE)
+		return err->code;
+	if (is_held(ctx, &marker) && !bytes_equal(row_text(&marker.item, "userId"), t->user->id))
+		return taken(err);
+	if (own_look(ctx, t, &old, err) != ERR_NONE)
+		return err->code;
+	if (!old.found)
+		note_new(ctx, t, &row);
+	return ERR_NONE;
 }
 
 /* ---- removing, and which one is primary ---- */

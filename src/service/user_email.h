@@ -16,11 +16,14 @@
  *     replaces it.
  * (5) A user has at most so many addresses (user_policy.h). Whoever adds one changes PROFILE, so of two at once one counts again.
  * (6) A marker that stands for a proof is never taken over. One that stands for a claim (it has a ttl) is, by a proof, under
- *     `verified`; under `added` the claim holds. So both settings may follow each other: rows of either are right under both.
+ *     `verified`; under `added` the claim holds against anyone but an import (user_import.h). So both settings may follow each
+ *     other: rows of either are right under both.
  * (7) What is compared is the normal form, `email`. Mail goes to the address as it was typed, which is beside it (`emailAsTyped`)
  *     where it differs: in the address's row, its marker and the profile. A code proves the address as it was typed last.
  * (8) An address that is not exactly one mailbox (email.h) may be in a row from before they were refused. It can be read and
- *     removed, and neither be verified nor become the primary one. */
+ *     removed, and neither be verified nor become the primary one.
+ * (9) A row that other code wrote without a marker holds its address as if it had one, if the index GSI1 has it: unless it says that it is
+ *     not verified, as a proof. The job `adopt` (adopt.h) writes the marker. */
 #ifndef SERVICE_USER_EMAIL_H
 #define SERVICE_USER_EMAIL_H
 
@@ -105,7 +108,7 @@ struct email_verdict {
 enum err_code user_email_verify(struct context *ctx, const struct email_entry *q, struct email_verdict *out,
                                 struct err *err);
 
-/* An address that somebody whom we trust has verified (sync.h). */
+/* An address that a caller whom we trust brings along: of an identity provider (sync.h), of another user service (user_import.h). */
 struct email_trust {
 	const struct user *user;
 	struct bytes       email;    /* normalised */
@@ -113,6 +116,10 @@ struct email_trust {
 	struct row        *profile;  /* the user's row, which the caller writes */
 	bool               prefer;   /* it is to be the primary one, whether or not it is the first */
 	struct bytes       replaces; /* the id of the address that goes for it; empty: none does */
+	bool               evicts;   /* it takes the place of a claim under `added`, too (6) */
+
+	/* Of an address that the user does not have yet; empty: a new id, now */
+	struct bytes wanted_id, created_at, verified_at;
 
 	struct bytes      id;      /* of the address */
 	bool              changed; /* else the user had it, verified, before, and as primary as it is to be */
@@ -125,6 +132,9 @@ struct email_trust {
 /* Written as a verified address, with its marker; as the primary one if it is the first, or is to be. ERR_EMAIL_TAKEN, ERR_LIMIT;
  * ERR_INVALID (8). */
 enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struct err *err);
+
+/* The same for an address that was not verified there: a claim without a code, unless the user has the address. ERR_EMAIL_TAKEN, ERR_LIMIT. */
+enum err_code user_email_note(struct context *ctx, struct email_trust *t, struct err *err);
 
 /* Publishes what that has changed, once the user itself was published. */
 void user_email_trusted(struct context *ctx, const struct email_trust *t);
