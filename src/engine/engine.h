@@ -18,6 +18,14 @@ struct catalog;
 struct rehearsal;
 struct turn;
 
+/* Attributes that follow from others: whatever is written to one table is completed before it is stored, however it is written. Any thread. */
+struct engine_completion {
+	struct bytes table; /* its name; must outlive the engine */
+	/* False: nothing is to be changed. */
+	bool (*complete)(const void *ctx, struct arena *a, const struct item *item, struct item *out);
+	const void *ctx;
+};
+
 struct engine_options {
 	const char   *path;                  /* the data directory; created if absent */
 	size_t        cache_bytes_max;       /* hot rows kept in front of the store */
@@ -41,6 +49,8 @@ struct engine_options {
 	 * more is written by this process; or there is room again on a disk that had none when it was opened. */
 	void (*on_failure)(void *ctx);
 	void *failure_ctx;
+
+	struct engine_completion completion; /* all zeros: none */
 };
 
 struct engine_options engine_options_default(const char *path);

@@ -412,6 +412,23 @@ static enum err_code compute(struct arena *a, const struct checked *c, const str
 	return out->any ? update_apply(a, s, q, old != NULL ? old : &q->key, out, err) : ERR_NONE;
 }
 
+/* What it would make too large, or unfit for its table, stays as it is. */
+static void complete(const struct engine_session *s, struct arena *a, const struct table_entry *t,
+                     struct left *new)
+{
+	const struct engine_completion *c = &s->engine->options.completion;
+	struct key_values               key;
+	struct item                     more;
+	struct err                      ignored;
+	size_t                          bytes;
+
+	if (c->complete == NULL || !new->any || !bytes_equal(t->schema.name, c->table) ||
+	    !c->complete(c->ctx, a, &new->item, &more))
+		return;
+	if (schema_check_item(&t->schema, &more, &key, &bytes, &ignored) == ERR_NONE)
+		*new = (struct left){true, more, bytes};
+}
+
 /* ---- what the caller asked to see ---- */
 
 static void return_item(struct table_write_result *r, const struct item *item)
@@ -532,6 +549,7 @@ enum err_code row_apply(struct engine_session *s, struct arena *a, const struct 
 		return ERR_NONE;
 	if (compute(a, c, q, old, &new, err) != ERR_NONE)
 		return err->code;
+	complete(s, a, t, &new);
 	if (new.bytes > r->size_bytes) {
 		r->size_bytes = new.bytes;
 		r->capacity.write_units = write_cost(new.bytes);

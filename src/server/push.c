@@ -12,6 +12,7 @@
 #include "base/worker.h"
 #include "server/own_call.h"
 #include "server/push_gate.h"
+#include "server/push_sharing.h"
 
 #define SECOND_US INT64_C(1000000)
 
@@ -52,6 +53,8 @@ struct push {
 	/* any thread */
 	atomic_bool      on;
 	struct push_gate gate; /* (2), (3) */
+
+	struct push_sharing sharing; /* the gate's */
 };
 
 static int64_t steady_us(void)
@@ -582,12 +585,14 @@ static enum err_code shards_start(struct push *p, struct err *err)
 
 enum err_code push_open(struct push **out, const struct push_options *options, struct err *err)
 {
-	struct push *p = mem_zalloc(sizeof(*p));
+	struct push      *p = mem_zalloc(sizeof(*p));
+	struct push_share share = push_sharing_of(&p->sharing);
 
 	p->services = options->services;
 	p->store = options->store;
+	p->sharing = (struct push_sharing){.services = p->services, .store = p->store};
 	owner_make(p->owner);
-	push_gate_init(&p->gate);
+	push_gate_init(&p->gate, p->store->backend->reads_wait ? &share : NULL);
 	options->services->push_post =
 	        (struct push_post){.is_on = is_on, .wake = wake, .ctx = p, .numbers = &p->numbers};
 	*out = p;

@@ -6,7 +6,8 @@
  * What always holds
  * (1) Nothing is sent that is not SENDING, durably. A kill between that and the commit of the answer leaves the messages
  *     unknown, and they are not sent again.
- * (2) On average at most `rate` messages are sent per second, over all workers; at most PUSH_BATCH_MAX at once beyond it.
+ * (2) On average at most `rate` messages are sent per second, over all workers of all processes that share the tables; at most
+ *     PUSH_BATCH_MAX at once beyond it.
  * (3) After an answer that says "later", or none, no worker sends until that time has come; then one sends one message.
  * (4) Memory holds one call per worker, whatever waits. */
 #ifndef SERVER_PUSH_H

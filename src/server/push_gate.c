@@ -17,11 +17,13 @@ static int64_t steady_us(void)
 	return clock_steady_us(clock_system());
 }
 
-void push_gate_init(struct push_gate *g)
+void push_gate_init(struct push_gate *g, const struct push_share *share)
 {
 	pthread_condattr_t monotonic;
 
 	*g = (struct push_gate){.permits = PUSH_BATCH_MAX * SECOND_US, .refilled_us = steady_us()};
+	if (share != NULL)
+		g->share = *share;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -161,58 +163,107 @@ static bool may_go(const struct push_gate *g, const struct push_ask *q)
 	return !g->stopping && g->route == q->route && g->later_us <= steady_us() && !g->probing;
 }
 
-/* Under lock. So many permits, once they are there: those of a broadcast wait for users' messages. */
+/* Under lock. How long to wait for so many permits; 0: they are taken. */
+static int64_t own_take(struct push_gate *g, int64_t rate, uint32_t messages)
+{
+	int64_t need = messages * SECOND_US;
+
+	permits_refill(g, rate, PUSH_BATCH_MAX * SECOND_US);
+	if (g->permits < need)
+		return (need - g->permits) / rate + 1;
+	g->permits -= need;
+	return 0;
+}
+
+/* The same, of the share. Leaves the lock meanwhile. What was refused a moment ago is not asked for again. */
+static int64_t share_take(struct push_gate *g, int64_t rate, uint32_t messages)
+{
+	int64_t wait_us, now_us = steady_us();
+
+	if (g->asking)
+		return SECOND_US; /* or sooner: its end is a change */
+	if (messages >= g->refused && now_us < g->refused_us)
+		return g->refused_us - now_us;
+	g->asking = true;
+	pthread_mutex_unlock(&g->lock);
+	wait_us = g->share.take(g->share.ctx, rate, messages);
+	pthread_mutex_lock(&g->lock);
+	g->asking = false;
+	g->refused = messages;
+	g->refused_us = steady_us() + wait_us;
+	pthread_cond_broadcast(&g->changed);
+	return wait_us;
+}
+
+static int64_t permits_take(struct push_gate *g, const struct push_ask *q, uint32_t messages)
+{
+	int64_t rate = q->route->target->rate;
+
+	if (q->lane != PUSH_LANE_USER && g->waiting[PUSH_LANE_USER] > 0)
+		return SECOND_US / rate + 1;
+	return g->share.take == NULL ? own_take(g, rate, messages) : share_take(g, rate, messages);
+}
+
+/* Not under lock. */
+static void permits_give(struct push_gate *g, const struct push_route *route, uint32_t messages)
+{
+	if (messages == 0)
+		return;
+	if (g->share.give != NULL)
+		g->share.give(g->share.ctx, route->target->rate, messages);
+	pthread_mutex_lock(&g->lock);
+	g->permits += messages * SECOND_US;
+	g->refused_us = 0;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* Under lock. Permits, once they are there: those of a broadcast wait for users' messages. */
 static bool permits_await(struct push_gate *g, const struct push_ask *q, struct push_pass *out)
 {
-	const int64_t whole = PUSH_BATCH_MAX * SECOND_US, rate = q->route->target->rate;
-
-	for (;;) {
+	while (may_go(g, q)) {
 		struct timespec until;
-		int64_t         need, short_us;
-		bool            first;
+		int64_t         wait_us;
 
 		out->probe = g->later_row > 0;
 		out->messages = out->probe ? 1 : q->messages;
-		need = out->messages * SECOND_US;
-		permits_refill(g, rate, whole);
-		first = q->lane == PUSH_LANE_USER || g->waiting[PUSH_LANE_USER] == 0;
-		if (!may_go(g, q) || (first && g->permits >= need))
-			break;
+		wait_us = permits_take(g, q, out->messages);
+		if (wait_us == 0)
+			return true;
 		out->waited = true;
-		short_us = g->permits < need ? (need - g->permits) / rate + 1 : SECOND_US / rate + 1;
-		until = after_us(short_us);
+		until = after_us(wait_us);
 		pthread_cond_timedwait(&g->changed, &g->lock, &until);
 	}
-	return may_go(g, q);
+	return false;
 }
 
 bool push_gate_enter(struct push_gate *g, const struct push_ask *q, struct push_pass *out)
 {
-	bool goes_on;
+	bool taken, goes_on;
 
 	*out = (struct push_pass){.route = q->route};
 	pthread_mutex_lock(&g->lock);
 	g->waiting[q->lane]++;
-	goes_on = permits_await(g, q, out);
+	taken = permits_await(g, q, out);
 	g->waiting[q->lane]--;
-	if (goes_on) {
-		g->permits -= out->messages * SECOND_US;
+	goes_on = taken && may_go(g, q); /* a share is asked without the lock */
+	if (goes_on)
 		g->probing = out->probe;
-	}
 	pthread_cond_broadcast(&g->changed);
 	pthread_mutex_unlock(&g->lock);
+	if (taken && !goes_on)
+		permits_give(g, q->route, out->messages);
 	return goes_on;
 }
 
 void push_gate_shrink(struct push_gate *g, struct push_pass *pass, uint32_t messages)
 {
-	pthread_mutex_lock(&g->lock);
-	if (messages < pass->messages) {
-		g->permits += (pass->messages - messages) * SECOND_US;
-		pass->messages = messages;
-		pthread_cond_broadcast(&g->changed);
-	}
-	pthread_mutex_unlock(&g->lock);
+	uint32_t before = pass->messages;
+
+	if (messages >= before)
+		return;
+	pass->messages = messages;
+	permits_give(g, pass->route, before - messages);
 }
 
 /* ---- later ---- */
@@ -255,9 +306,9 @@ static void note_call(struct push_gate *g, const struct push_pass *pass, const s
 
 void push_gate_leave(struct push_gate *g, const struct push_pass *pass, const struct push_left *how)
 {
-	pthread_mutex_lock(&g->lock);
 	if (!how->called)
-		g->permits += pass->messages * SECOND_US;
+		permits_give(g, pass->route, pass->messages);
+	pthread_mutex_lock(&g->lock);
 	if (g->route == pass->route) /* what another target says is its own affair */
 		note_call(g, pass, how);
 	pthread_cond_broadcast(&g->changed);

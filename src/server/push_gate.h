@@ -20,21 +20,33 @@ struct push_route {
 	unsigned            refs; /* the gate's, under its lock */
 };
 
+/* Permits that several processes share (service/push_rate.h). Never called under the gate's lock. */
+struct push_share {
+	/* Permits for so many messages, all or none: how long to wait until they may be there; 0: they are taken. One thread at a time. */
+	int64_t (*take)(void *ctx, int64_t rate, uint32_t messages);
+	void (*give)(void *ctx, int64_t rate, uint32_t messages); /* not needed after all */
+	void *ctx;
+};
+
 struct push_gate {
-	pthread_mutex_t lock;
-	pthread_cond_t  changed;
+	pthread_mutex_t   lock;
+	pthread_cond_t    changed;
+	struct push_share share; /* all zeros: this process has the whole rate */
 	/* under lock */
 	struct push_route *route; /* NULL: nowhere */
 	int64_t            later_us;
 	unsigned           later_row;            /* calls in a row that got nowhere */
 	bool               probing;              /* one call finds out whether it goes on */
-	int64_t            permits, refilled_us; /* in millionths of a message */
+	int64_t            permits, refilled_us; /* in millionths of a message; not used with a share */
+	bool               asking;               /* for permits of the share */
+	uint32_t           refused;              /* as many were not there … */
+	int64_t            refused_us;           /* … and will not be until then */
 	unsigned           waiting[PUSH_LANES];  /* for permits */
 	bool               stopping;
 };
 
-void push_gate_init(struct push_gate *g);
-void push_gate_release(struct push_gate *g); /* after all steps */
+void push_gate_init(struct push_gate *g, const struct push_share *share); /* NULL: none */
+void push_gate_release(struct push_gate *g);                              /* after all steps */
 
 /* Where to, from now on; NULL: nowhere. Takes it over, and forgets when the last one wanted to be called again. */
 void push_gate_put(struct push_gate *g, struct push_target *target);

@@ -38,6 +38,7 @@
 #include "server/push.h"
 #include "server/services.h"
 #include "server/sign_outs.h"
+#include "service/push_device.h"
 #include "token/verifier.h"
 
 #define TEST_CLOCK "GATEHOUSE_TEST_CLOCK"
@@ -47,7 +48,8 @@ enum { POLICY_LOOK_S = 1, CACHE_SHARE = 4, CACHE_BYTES_MIN = 16 << 20 };
 struct server {
 	struct clock            *clock;
 	struct audit            *audit;
-	struct engine           *engine; /* one of the two; the other is NULL */
+	struct push_settings     devices; /* for the engine: what completes rows of devices */
+	struct engine           *engine;  /* one of the two; the other is NULL */
 	struct endpoint         *endpoint;
 	struct store            *store;   /* its: what all else knows of it */
 	struct keyring          *keyring; /* NULL: no authentication */
@@ -268,6 +270,10 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 	engine.checks_absent = fault_fires(FAULT_CHECK);
 	engine.on_failure = on_failure;
 	engine.failure_ctx = s;
+	s->devices = (struct push_settings){.shards = (uint32_t)options->device_shards};
+	if (options->device_index)
+		engine.completion = (struct engine_completion){bytes_of(options->tables[TABLE_DEVICES]),
+		                                               push_row_complete, &s->devices};
 	if (engine_open(&s->engine, &engine, err) != ERR_NONE)
 		return err->code;
 	s->store = engine_store(s->engine);

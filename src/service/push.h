@@ -10,6 +10,7 @@
  *   RECEIPT#<shard>  <when it is due>#<id>   tokens and ticket ids
  *   DEAD#<shard>     <id>                    tokens that are to be disabled
  *   COUNT            <shard>                 how many messages of it wait or are being sent
+ *   RATE             EXPO                    the rate that processes share (push_rate.h)
  *
  *   enqueue      take         call           settle
  *     |           |            |             |

@@ -9,6 +9,7 @@
 #define KEY_RECEIPT "RECEIPT"
 #define KEY_DEAD    "DEAD"
 #define KEY_COUNT   "COUNT"
+#define KEY_RATE    "RATE"
 
 struct bytes      batch_pk(struct arena *a, const char *kind, uint32_t shard);
 struct bytes      batch_due_key(struct arena *a, int64_t due_us, struct bytes id); /* 0: now */

@@ -8,6 +8,10 @@
 
 const char *const push_platforms[] = {"ios", "android", NULL};
 
+/* The keys of the index. */
+#define INDEX_SHARD       "platformShard"
+#define INDEX_ACTIVE_TEXT "isActiveText"
+
 /* ---- rows ---- */
 
 bool push_device_id_is(struct bytes id)
@@ -59,19 +63,60 @@ struct bytes push_shard_key(struct arena *a, struct bytes platform, uint32_t sha
 	return arena_printf(a, "%.*s#%u", BYTES_ARG(platform), shard);
 }
 
-void push_row_index(struct context *ctx, struct row *row)
+static bool is_platform(struct bytes text)
 {
-	const struct push_settings *settings = &ctx->services->push;
-	struct push_device          d = push_device_of(&row->item);
+	for (int i = 0; push_platforms[i] != NULL; i++)
+		if (bytes_equal(text, bytes_of(push_platforms[i])))
+			return true;
+	return false;
+}
 
-	if (!ctx->services->tables.device_index || d.platform.len == 0) {
-		row_remove(row, "platformShard");
-		row_remove(row, "isActiveText");
+static void index_remove(struct row *row)
+{
+	row_remove(row, INDEX_SHARD);
+	row_remove(row, INDEX_ACTIVE_TEXT);
+}
+
+/* A row of no platform is in no list; one with a long text could not even be stored with these attributes. */
+static void index_set(struct row *row, const struct push_settings *settings)
+{
+	struct push_device d = push_device_of(&row->item);
+
+	if (!is_platform(d.platform)) {
+		index_remove(row);
 		return;
 	}
-	row_set_text(row, "platformShard",
-	             push_shard_key(ctx->arena, d.platform, push_shard_of(d.user, d.id, settings->shards)));
-	row_set_text(row, "isActiveText", d.active ? BYTES("true") : BYTES("false"));
+	row_set_text(row, INDEX_SHARD,
+	             push_shard_key(row->arena, d.platform, push_shard_of(d.user, d.id, settings->shards)));
+	row_set_text(row, INDEX_ACTIVE_TEXT, d.active ? BYTES("true") : BYTES("false"));
+	if (item_size(&row->item) > ITEM_BYTES_MAX) /* others have filled it: it cannot have these, too */
+		index_remove(row);
+}
+
+void push_row_index(struct context *ctx, struct row *row)
+{
+	if (ctx->services->tables.device_index)
+		index_set(row, &ctx->services->push);
+	else
+		index_remove(row);
+}
+
+bool push_index_differs(const struct item *before, const struct item *after)
+{
+	return !bytes_equal(row_text(before, INDEX_SHARD), row_text(after, INDEX_SHARD)) ||
+	       !bytes_equal(row_text(before, INDEX_ACTIVE_TEXT), row_text(after, INDEX_ACTIVE_TEXT));
+}
+
+bool push_row_complete(const void *settings, struct arena *a, const struct item *row, struct item *out)
+{
+	struct row full;
+
+	if (row_text(row, "userId").len == 0 || row_text(row, "deviceId").len == 0)
+		return false; /* a table of others, which has that name */
+	row_from(&full, a, row);
+	index_set(&full, settings);
+	*out = row_item(&full);
+	return push_index_differs(row, out);
 }
 
 struct item push_row_put(struct context *ctx, struct row *row)

@@ -44,8 +44,13 @@ bool push_device_id_is(struct bytes id);
 
 struct push_device push_device_of(const struct item *row);
 
-/* Sets the attributes of the index, or takes them away where it is not switched on. */
+/* Sets the attributes of the index, or takes them away where it is not switched on, or the row is of no platform. */
 void push_row_index(struct context *ctx, struct row *row);
+
+bool push_index_differs(const struct item *before, const struct item *after);
+
+/* The same of a row that any code writes, where the index is switched on. False: it has them, or lacks them, as it should. */
+bool push_row_complete(const void *settings, struct arena *a, const struct item *row, struct item *out);
 
 /* ---- reading ---- */
 

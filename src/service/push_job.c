@@ -195,12 +195,6 @@ static enum err_code token_repair(struct repair *r, const struct push_marker *m,
 	return ERR_NONE;
 }
 
-static bool index_differs(const struct item *before, const struct item *after)
-{
-	return !bytes_equal(row_text(before, "platformShard"), row_text(after, "platformShard")) ||
-	       !bytes_equal(row_text(before, "isActiveText"), row_text(after, "isActiveText"));
-}
-
 /* A row that this commit changes already is looked at by the next repair. */
 static enum err_code device_repair(struct repair *r, const struct item *row)
 {
@@ -221,7 +215,7 @@ static enum err_code device_repair(struct repair *r, const struct item *row)
 	}
 	row_from(&indexed, r->ctx->arena, row);
 	push_row_index(r->ctx, &indexed);
-	if (!index_differs(row, &indexed.item))
+	if (!push_index_differs(row, &indexed.item))
 		return ERR_NONE;
 	r->indexed++;
 	if (!r->job->dry_run)

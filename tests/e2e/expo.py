@@ -4,6 +4,7 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections import Counter, deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -69,6 +70,7 @@ class Expo:
         self.receipts = {}  # id: token
         self.not_ready = set()  # tokens without a receipt
         self.calls = 0
+        self.times = []  # (when, how many messages) of each call
         self.steps = Counter()
 
     # ---- life and death
@@ -138,6 +140,7 @@ class Expo:
                   for to in (message["to"] if isinstance(message["to"], list) else [message["to"]])]
         with self.lock:
             self.calls += 1
+            self.times.append((time.monotonic(), len(tokens)))
             step = self.weather or (self.plan.popleft() if self.plan else "answer")
             if self.stalls & set(tokens):
                 step = "accepted_then_stalls"

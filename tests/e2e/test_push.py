@@ -33,6 +33,7 @@ def test_all_active_devices_of_a_user_get_the_message_and_nobody_else(server, ex
     assert made["messages"] == 3 and made["userId"] == user and made["state"] == "running"
     done = await_counts(server, made, {"accepted": 3})
     assert dict(expo.delivered) == {token: 1 for token in tokens}
+    assert not any('"RATE"' in row for row in rows(server)["gatehouse-push"])  # nothing is shared, and nothing written for it
     assert "Hello" not in json.dumps(done)
     listed = ok(server, "GET", "/v1/notifications?limit=1")
     assert listed["notifications"][0]["id"] == made["id"]

@@ -453,6 +453,79 @@ def test_a_list_of_a_platform_leaves_out_devices_that_other_code_signed_out():
         server.close()
 
 
+def ways_to_write(ddb, user):
+    """Each way of DynamoDB's to write an item; what the row of device `d` of the user becomes."""
+    where = {"TableName": "device-tokens"}
+
+    def item(device, **more):
+        return {**key(user, device), "expoPushToken": {"S": token()}, "platform": {"S": "ios"}, "isActive": {"BOOL": True}, "expiresAt": {"N": "4102444800"}, **more}
+
+    literal_put(ddb, "device-tokens", user, "put", token())
+    ddb.put_item(**where, Item=item("forged", platformShard={"S": "android#1"}, isActiveText={"S": "false"}))
+    ddb.batch_write_item(RequestItems={"device-tokens": [{"PutRequest": {"Item": item(name)}} for name in ("batch-1", "batch-2")]})
+    ddb.transact_write_items(TransactItems=[{"Put": {**where, "Item": item("transaction")}}, {"Update": {
+        **where, "Key": key(user, "updated in one"), "UpdateExpression": "SET platform = :p, isActive = :t",
+        "ExpressionAttributeValues": {":p": {"S": "ios"}, ":t": {"BOOL": True}}}}])
+    ddb.update_item(**where, Key=key(user, "update"), AttributeUpdates={"platform": {"Value": {"S": "ios"}}, "isActive": {"Value": {"BOOL": True}}})
+    ddb.put_item(**where, Item=item("refreshed", isActive={"BOOL": False}))
+    literal_refresh(ddb, "device-tokens", user, "refreshed", token())
+    ddb.put_item(**where, Item=item("moved", platform={"S": "android"}))
+    ddb.update_item(**where, Key=key(user, "moved"), UpdateExpression="SET platform = :p", ExpressionAttributeValues={":p": {"S": "ios"}})
+    return {"put", "forged", "batch-1", "batch-2", "transaction", "updated in one", "update", "refreshed", "moved"}
+
+
+def platform_of(server, platform="ios"):
+    return {(device["userId"], device["deviceId"]) for device in ok(server, "GET", f"/v1/devices?platform={platform}&limit=500")["devices"]}
+
+
+@pytest.fixture(scope="module")
+def indexed():
+    made = Server("--device-index", "--create-tables", "now")
+    yield made
+    made.close()
+
+
+def test_a_list_of_a_platform_has_what_other_code_wrote_at_once_however_it_was_written(indexed):
+    ddb, user = ddb_of(indexed), new_id()
+    names = ways_to_write(ddb, user)
+    mine = lambda: {device for owner, device in platform_of(indexed) if owner == user}  # noqa: E731
+    assert mine() == names
+    assert not any(owner == user for owner, _ in platform_of(indexed, "android"))
+    literal_deactivate(ddb, "device-tokens", user, "put")
+    ddb.update_item(TableName="device-tokens", Key=key(user, "update"), UpdateExpression="REMOVE platform")
+    ddb.transact_write_items(TransactItems=[{"Update": {"TableName": "device-tokens", "Key": key(user, "moved"), "UpdateExpression": "SET isActive = :f",
+                                                        "ExpressionAttributeValues": {":f": {"BOOL": False}}}}])
+    literal_delete(ddb, "device-tokens", user, "batch-1")
+    assert mine() == names - {"put", "update", "moved", "batch-1"}
+    index = {"TableName": "device-tokens", "IndexName": "PlatformIsActiveIndex"}
+    entries = {item["deviceId"]["S"] for item in ddb.scan(**index)["Items"] if item["userId"]["S"] == user and item["isActiveText"]["S"] == "true"}
+    assert entries == mine()  # the index itself says so: nothing is judged away
+
+
+def test_what_is_derived_changes_no_answer_but_that_of_the_whole_row(indexed):
+    ddb, user = ddb_of(indexed), new_id()
+    literal_put(ddb, "device-tokens", user, "d", token())
+    answer = ddb.update_item(TableName="device-tokens", Key=key(user, "d"), UpdateExpression="SET isActive = :f", ReturnValues="UPDATED_NEW",
+                             ExpressionAttributeValues={":f": {"BOOL": False}})
+    assert answer["Attributes"] == {"isActive": {"BOOL": False}}
+    row = literal_get(ddb, "device-tokens", user, "d")
+    assert row["isActiveText"] == {"S": "false"} and row["platformShard"]["S"].startswith("ios#")
+
+
+def test_rows_with_odd_platforms_are_stored_as_they_are_and_are_in_no_list(indexed):
+    ddb, user = ddb_of(indexed), new_id()
+    odd = [{"S": "x" * 3000}, {"S": "windows"}, {"S": ""}, {"N": "5"}, {"NULL": True}, {"L": []}]
+    for number, platform in enumerate(odd):
+        item = {**key(user, f"d{number}"), "platform": platform, "isActive": {"BOOL": True}}
+        ddb.put_item(TableName="device-tokens", Item=item)
+        assert literal_get(ddb, "device-tokens", user, f"d{number}") == item
+    large = {**key(user, "large"), "platform": {"S": "ios"}, "isActive": {"BOOL": True}, "x": {"S": ""}}
+    room = 400 * 1024 - sum(len(name) for name in large) - len(user) - len("large") - len("ios") - 1
+    ddb.put_item(TableName="device-tokens", Item={**large, "x": {"S": "x" * room}})  # as large as an item may be: nothing is added to it
+    assert not any(owner == user for platform in ("ios", "android") for owner, _ in platform_of(indexed, platform))
+    assert job_done(indexed, ok_job(indexed, "/v1/devices/repair", {}))["state"] == "done"
+
+
 def test_tables_that_are_made_at_the_start_are_there_for_code_that_speaks_dynamodb():
     plain, server = Server(), Server("--create-tables", "now", "--device-index")
     try:

@@ -27,7 +27,7 @@ struct gate {
 
 static void gate_open(struct gate *t)
 {
-	push_gate_init(&t->g);
+	push_gate_init(&t->g, NULL);
 	push_gate_put(&t->g, target_make());
 	t->route = push_gate_take(&t->g, &t->under_way);
 }
@@ -198,7 +198,7 @@ TEST(push_gate, a_target_that_is_replaced_lives_until_its_last_step_has_returned
 	struct push_route *first_step, *second_step, *old, *new;
 	struct push_pass   pass;
 
-	push_gate_init(&g);
+	push_gate_init(&g, NULL);
 	assert_null(push_gate_take(&g, &first_step)); /* nowhere */
 	push_gate_return(&g, &first_step);
 	push_gate_put(&g, target_make());
@@ -227,5 +227,101 @@ TEST(push_gate, after_a_stop_nobody_waits_and_nothing_is_taken)
 	assert_false(enter(&t, PUSH_BATCH_MAX, &pass)); /* it would take a minute and more */
 	assert_false(push_gate_pause(&t.g, 3600 * (int64_t)SECOND_US));
 	assert_null(push_gate_take(&t.g, &none));
+	gate_close(&t);
+}
+
+/* ---- permits that processes share ---- */
+
+struct pool {
+	int64_t  wait_us; /* 0: there are enough */
+	unsigned asked;
+	uint32_t taken;
+	void (*meanwhile)(struct pool *); /* what happens while it is asked */
+	struct gate *t;
+};
+
+static int64_t pool_take(void *ctx, int64_t rate, uint32_t messages)
+{
+	struct pool *pool = ctx;
+
+	assert_int_equal(rate, 1);
+	pool->asked++;
+	if (pool->meanwhile != NULL)
+		pool->meanwhile(pool);
+	if (pool->wait_us == 0)
+		pool->taken += messages;
+	return pool->wait_us;
+}
+
+static void pool_give(void *ctx, int64_t rate, uint32_t messages)
+{
+	struct pool *pool = ctx;
+
+	assert_int_equal(rate, 1);
+	pool->taken -= messages;
+}
+
+static void shared_open(struct gate *t, struct pool *pool)
+{
+	pool->t = t;
+	push_gate_init(&t->g, &(struct push_share){pool_take, pool_give, pool});
+	push_gate_put(&t->g, target_make());
+	t->route = push_gate_take(&t->g, &t->under_way);
+}
+
+TEST(push_gate, a_call_takes_its_permits_from_the_share_and_returns_what_it_does_not_need)
+{
+	struct gate      t;
+	struct pool      pool = {0};
+	struct push_pass pass;
+
+	shared_open(&t, &pool);
+	for (unsigned i = 0; i < 3; i++) { /* no bucket of the gate's own limits it */
+		assert_true(enter(&t, PUSH_BATCH_MAX, &pass) && !pass.waited);
+		assert_int_equal(pool.taken, PUSH_BATCH_MAX);
+		push_gate_shrink(&t.g, &pass, 30);
+		assert_int_equal(pool.taken, 30);
+		push_gate_leave(&t.g, &pass, &(struct push_left){0}); /* no call was made */
+		assert_int_equal(pool.taken, 0);
+	}
+	assert_true(enter(&t, 7, &pass));
+	push_gate_leave(&t.g, &pass, &(struct push_left){.called = true});
+	assert_int_equal(pool.taken, 7);
+	gate_close(&t);
+}
+
+static void refuse_once(struct pool *pool)
+{
+	pool->wait_us = pool->asked == 1 ? 20000 : 0;
+}
+
+TEST(push_gate, a_share_that_refused_is_asked_again_when_it_said_and_no_sooner)
+{
+	struct gate      t;
+	struct pool      pool = {.meanwhile = refuse_once};
+	struct push_pass pass;
+	int64_t          before_us = now_us();
+
+	shared_open(&t, &pool);
+	assert_true(enter(&t, 5, &pass));
+	assert_true(pass.waited && now_us() - before_us >= 20000);
+	assert_int_equal(pool.asked, 2);
+	gate_close(&t);
+}
+
+static void stop_meanwhile(struct pool *pool)
+{
+	push_gate_stop(&pool->t->g);
+}
+
+TEST(push_gate, permits_that_come_after_a_stop_are_returned)
+{
+	struct gate      t;
+	struct pool      pool = {.meanwhile = stop_meanwhile};
+	struct push_pass pass;
+
+	shared_open(&t, &pool);
+	assert_false(enter(&t, 5, &pass));
+	assert_int_equal(pool.taken, 0);
 	gate_close(&t);
 }
