@@ -69,6 +69,30 @@ static void write_errors(struct json_writer *w, const struct target *t)
 	json_end_array(w);
 }
 
+/* Without the values of secret ones. */
+static void write_headers(struct json_writer *w, const struct target *t)
+{
+	if (t->header_count == 0)
+		return;
+	json_key(w, BYTES("headers"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < t->header_count; i++) {
+		json_begin_object(w);
+		json_member_text(w, BYTES("name"), t->headers[i].name);
+		if (t->headers[i].secret)
+			json_member_bool(w, BYTES("secret"), true);
+		else
+			json_member_text(w, BYTES("value"), t->headers[i].value);
+		json_end_object(w);
+	}
+	json_end_array(w);
+}
+
+static bool is_webhook(const struct target_type *type)
+{
+	return type != NULL && strcmp(type->name, "webhook") == 0;
+}
+
 static void write_settings(struct json_writer *w, const struct target *t)
 {
 	for (uint32_t i = 0; i < t->settings.count; i++) {
@@ -82,8 +106,13 @@ static void write_settings(struct json_writer *w, const struct target *t)
 			json_string(w, t->patterns[i]);
 		json_end_array(w);
 	}
+	write_headers(w, t);
 	json_member_i64(w, BYTES("lanes"), t->lanes);
 	json_member_i64(w, BYTES("tries"), t->tries);
+	if (t->rate > 0)
+		json_member_i64(w, BYTES("rate"), t->rate);
+	if (is_webhook(t->type))
+		json_member_i64(w, BYTES("timeout"), t->call_s);
 	json_member_i64(w, BYTES("disableAfter"), t->disable_after_s);
 	json_member_bool(w, BYTES("enabled"), t->enabled);
 	json_member_text(w, BYTES("disabledReason"), t->reason);
@@ -143,6 +172,37 @@ static void read_patterns(struct v1_call *c, struct fields *f, struct target_new
 		patterns[q->pattern_count++] = json_text(at);
 	}
 	q->patterns = patterns;
+}
+
+static void read_header(struct fields *f, const struct json *each, struct target_header *out)
+{
+	struct fields h;
+
+	fields_enter(&h, f, BYTES("headers"), each);
+	out->name = fields_text(&h, "name", TARGET_HEADER_NAME_BYTES_MAX);
+	out->value = fields_text_or(&h, "value", TARGET_HEADER_BYTES_MAX, (struct bytes){NULL, 0});
+	out->secret = fields_bool_or(&h, "secret", false);
+	fields_end(&h);
+}
+
+static void read_headers(struct v1_call *c, struct fields *f, struct target_new *q)
+{
+	const struct json *list = fields_array(f, "headers", TARGET_HEADERS_MAX);
+
+	q->headers = arena_array(c->ctx.arena, TARGET_HEADERS_MAX, sizeof(*q->headers));
+	for (const struct json *each = fields_first(f, list); each != NULL; each = fields_next(f, each)) {
+		const char *wrong;
+
+		read_header(f, each, &q->headers[q->header_count]);
+		if (fields_failed(f))
+			return;
+		wrong = target_header_wrong(&q->headers[q->header_count]);
+		if (wrong == NULL && target_header_is_again(q->headers, q->header_count))
+			wrong = "must have each header once";
+		if (wrong != NULL)
+			fields_fail(f, "headers", ERR_INVALID, "%s", wrong);
+		q->header_count++;
+	}
 }
 
 /* "last", "first", or a moment. */
@@ -254,6 +314,11 @@ enum err_code target_put_decode(struct v1_call *c, struct err *err)
 	read_from(&f, &t->q);
 	t->q.lanes = fields_i64_or(&f, "lanes", 1, TARGET_LANES_MAX, TARGET_LANES);
 	t->q.tries = fields_i64_or(&f, "tries", 1, TARGET_TRIES_MAX, TARGET_TRIES);
+	t->q.rate = fields_i64_or(&f, "rate", 1, TARGET_RATE_MAX, 0);
+	if (is_webhook(t->q.type)) {
+		read_headers(c, &f, &t->q);
+		t->q.call_s = fields_i64_or(&f, "timeout", 1, TARGET_CALL_S_MAX, TARGET_CALL_S);
+	}
 	t->q.disable_after_s = fields_i64_or(&f, "disableAfter", 60, TARGET_DISABLE_S_MAX, TARGET_DISABLE_S);
 	t->q.enabled = fields_bool_or(&f, "enabled", true);
 	return fields_end(&f) == ERR_NONE ? check(c, &t->q, err) : err->code;

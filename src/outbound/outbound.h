@@ -13,7 +13,7 @@
  *     did, and that no answer came back: the outcome is unknown. Any answer, whatever its status, is a result.
  * (3) What is not safe to repeat is sent again only if nothing of it was sent before, or if the target itself
  *     refused it as too much (429, 503).
- * (4) An answer is bounded in head and body, redirects are not followed, certificates are verified, and only http
+ * (4) An answer is bounded in head and body (it fails past that, or is cut off there: body_cut), redirects are not followed, certificates are verified, and only http
  *     and https are spoken. Unless allowed, private, loopback and link-local addresses are refused after the name was resolved, so
  *     that a name cannot point back inside.
  * (5) After outbound_stop every call returns at once, and no new one starts.
@@ -45,12 +45,13 @@ struct outbound_options {
 	const char *ca_file;  /* NULL: the system's */
 	const char *proxy;    /* through which https goes out; NULL: none, whatever the environment says */
 	const char *no_proxy; /* hosts that are called without it, as curl has them; NULL: none */
-	bool        allow_private;         /* (4) */
-	uint32_t    calls_max;             /* at once */
-	uint32_t    waits_max;             /* calls that wait for a place; further ones are refused */
-	int64_t     connect_us;            /* a connection, with TLS */
-	int64_t     attempt_us;            /* one try */
-	size_t      body_bytes_max;        /* of an answer */
+	bool        allow_private;  /* (4) */
+	uint32_t    calls_max;      /* at once */
+	uint32_t    waits_max;      /* calls that wait for a place; further ones are refused */
+	int64_t     connect_us;     /* a connection, with TLS */
+	int64_t     attempt_us;     /* one try */
+	size_t      body_bytes_max; /* of an answer */
+	bool        body_cut; /* a longer body is cut off there, with its connection: the status is the answer. Else the call fails */
 	const struct retry_profile *retry; /* NULL: retry_aws */
 	struct circuit_limits       circuit;
 	struct clock               *clock;

@@ -29,6 +29,7 @@ struct transport {
 	struct buf                body;
 	size_t                    head_bytes;
 	const char               *refused; /* why this side ended it */
+	bool                      cut;     /* it ended the body, and has all that it wants */
 	unsigned                  sends;
 };
 
@@ -167,6 +168,7 @@ static size_t body_read(char *data, size_t size, size_t count, void *ctx)
 	struct transport *t = ctx;
 
 	if (t->body.len + size * count > t->options->body_bytes_max) {
+		t->cut = t->options->body_cut;
 		t->refused = "the answer's body is too large";
 		return 0;
 	}
@@ -361,6 +363,7 @@ struct transport_try transport_perform(struct transport *t, const struct outboun
 	t->out = out;
 	t->head_bytes = 0;
 	t->refused = NULL;
+	t->cut = false;
 	t->sends = 0;
 	out->header_count = 0;
 	buf_init(&t->body, a);
@@ -369,7 +372,7 @@ struct transport_try transport_perform(struct transport *t, const struct outboun
 	if (!transfer_run(t, &rc)) {
 		end.end = was_sent(t) ? TRANSPORT_LOST : TRANSPORT_UNSENT;
 		end.hopeless = true;
-	} else if (rc != CURLE_OK) {
+	} else if (rc != CURLE_OK && !t->cut) {
 		end = failure_of(t, rc);
 	} else {
 		curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "outbound/webhook.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +16,16 @@
 #define SECOND_US INT64_C(1000000)
 
 struct webhook {
-	struct sender    base;
-	struct arena     arena;
-	struct clock    *clock;
-	struct outbound *target;
-	struct bytes     path;
-	struct hmac_key  keys[WEBHOOK_SECRETS_MAX];
-	unsigned         key_count;
+	struct sender          base;
+	struct arena           arena;
+	struct clock          *clock;
+	struct outbound       *target;
+	struct bytes           path;
+	int64_t                try_us;
+	struct outbound_header headers[WEBHOOK_HEADERS_MAX];
+	uint32_t               header_count;
+	struct hmac_key        keys[WEBHOOK_SECRETS_MAX];
+	unsigned               key_count;
 };
 
 /* One try: a message is sent again later or never, with a new signature (webhook.h). */
@@ -102,9 +106,10 @@ static enum err_code target_open(struct webhook *w, const struct webhook_options
 	                                  .allow_private = o->allow_private,
 	                                  .calls_max = o->calls_max,
 	                                  .waits_max = o->calls_max,
-	                                  .connect_us = WEBHOOK_TRY_S * SECOND_US,
-	                                  .attempt_us = WEBHOOK_TRY_S * SECOND_US,
-	                                  .body_bytes_max = 64 * 1024,
+	                                  .connect_us = w->try_us,
+	                                  .attempt_us = w->try_us,
+	                                  .body_bytes_max = WEBHOOK_ANSWER_BYTES_MAX,
+	                                  .body_cut = true,
 	                                  .retry = &once,
 	                                  .circuit = {20, SECOND_US, 10 * SECOND_US},
 	                                  .clock = o->clock};
@@ -128,12 +133,30 @@ static enum err_code target_open(struct webhook *w, const struct webhook_options
 	return ERR_NONE;
 }
 
+static void headers_copy(struct webhook *w, const struct webhook_options *o)
+{
+	assert(o->header_count <= WEBHOOK_HEADERS_MAX);
+	for (; w->header_count < o->header_count; w->header_count++)
+		w->headers[w->header_count] =
+		        (struct outbound_header){arena_copy(&w->arena, o->headers[w->header_count].name),
+		                                 arena_copy(&w->arena, o->headers[w->header_count].value)};
+}
+
+/* They may be secrets. */
+static void headers_wipe(struct webhook *w)
+{
+	for (uint32_t i = 0; i < w->header_count; i++)
+		crypto_wipe((char *)(uintptr_t)w->headers[i].value.data, w->headers[i].value.len);
+}
+
 enum err_code webhook_open(const struct webhook_options *options, struct webhook **out, struct err *err)
 {
 	struct webhook *w = mem_zalloc(sizeof(*w));
 
 	arena_init(&w->arena);
 	w->clock = options->clock;
+	w->try_us = (options->try_s > 0 ? options->try_s : WEBHOOK_TRY_S) * SECOND_US;
+	headers_copy(w, options);
 	if (secrets_read(w, options->secrets, err) != ERR_NONE || target_open(w, options, err) != ERR_NONE) {
 		webhook_close(w);
 		return err->code;
@@ -153,6 +176,7 @@ void webhook_close(struct webhook *w)
 		return;
 	if (w->target != NULL)
 		outbound_close(w->target);
+	headers_wipe(w);
 	arena_release(&w->arena);
 	crypto_wipe(w->keys, sizeof(w->keys));
 	free(w);
@@ -208,7 +232,7 @@ struct webhook_answer webhook_send(struct webhook *w, const struct webhook_messa
 	                              .body = m->body,
 	                              .repeatable = true,
 	                              .trace = m->trace,
-	                              .deadline_us = clock_steady_us(w->clock) + WEBHOOK_TRY_S * SECOND_US};
+	                              .deadline_us = clock_steady_us(w->clock) + w->try_us};
 	struct outbound_response answer;
 	struct err               err;
 
@@ -217,6 +241,8 @@ struct webhook_answer webhook_send(struct webhook *w, const struct webhook_messa
 	outbound_header_add(&r, BYTES("webhook-id"), m->id);
 	outbound_header_add(&r, BYTES("webhook-timestamp"), arena_printf(a, "%" PRIi64, now_s));
 	outbound_header_add(&r, BYTES("webhook-signature"), webhook_signature(w, m, now_s, a));
+	for (uint32_t i = 0; i < w->header_count; i++)
+		outbound_header_add(&r, w->headers[i].name, w->headers[i].value);
 	if (outbound_call(w->target, &r, a, &answer, &err) != ERR_NONE)
 		return unanswered(&err);
 	if (answer.status >= 200 && answer.status < 300) /* (1) */

@@ -10,9 +10,10 @@
  * One call sends once: when to try again is the caller's to say, who knows how long a message is worth sending.
  *
  * What always holds
- * (1) Only 2xx means that the message was taken. Redirects are not followed.
+ * (1) Only 2xx means that the message was taken, whatever comes after the head of the answer: its body is read only so far that the connection can be kept.
+ *     Redirects are not followed.
  * (2) Plain http goes only to receivers for which private addresses are allowed.
- * (3) No error text and no log line holds a body, a signature or a secret.
+ * (3) No error text and no log line holds a body, a signature, a secret or a header's value.
  *
  * Threads: any number may send at once, up to calls_max. */
 #ifndef OUTBOUND_WEBHOOK_H
@@ -29,15 +30,21 @@ enum {
 	WEBHOOK_URL_BYTES_MAX = 2048,
 	WEBHOOK_ID_CHARS = 28, /* "msg_" and 144 random bits */
 	WEBHOOK_TRY_S = 15,
+	WEBHOOK_HEADERS_MAX = 16,             /* of the caller */
+	WEBHOOK_ANSWER_BYTES_MAX = 64 * 1024, /* that are read of an answer */
 };
 
 struct webhook_options {
-	const char   *name;    /* for logs and error texts: "codes" */
-	struct bytes  url;     /* copied; so are the others */
-	struct bytes  secrets; /* the text of a file: one or two lines, and comments (#) */
-	const char   *ca_file; /* NULL: the system's */
-	bool          allow_private;
-	uint32_t      calls_max;
+	const char  *name;    /* for logs and error texts: "codes" */
+	struct bytes url;     /* copied; so are the others */
+	struct bytes secrets; /* the text of a file: one or two lines, and comments (#) */
+	const char  *ca_file; /* NULL: the system's */
+	bool         allow_private;
+	uint32_t     calls_max;
+	int64_t      try_s; /* how long a call may take; 0: WEBHOOK_TRY_S */
+	const struct outbound_header
+	             *headers; /* of every message, besides those above; the caller has checked them */
+	uint32_t      header_count;
 	struct clock *clock; /* must outlive it */
 };
 

@@ -351,9 +351,14 @@ static void changed(void *ctx)
 static enum err_code check(void *ctx, const struct target_new *q, struct err *err)
 {
 	struct delivery      *d = ctx;
-	struct target_sending s = {
-	        .name = q->name, .type = q->type, .settings = q->settings, .secrets = q->secrets, .lanes = 1};
-	struct sender *sender;
+	struct target_sending s = {.name = q->name,
+	                           .type = q->type,
+	                           .settings = q->settings,
+	                           .secrets = q->secrets,
+	                           .headers = q->headers,
+	                           .header_count = q->header_count,
+	                           .lanes = 1};
+	struct sender        *sender;
 
 	if (target_sender_open(&d->senders, &s, &sender, err) != ERR_NONE)
 		return err->code;

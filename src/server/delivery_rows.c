@@ -95,8 +95,10 @@ static enum err_code rows_load(struct delivery_target *t, struct err *err)
 
 static void window_make(struct delivery_target *t)
 {
-	struct window_limits limits = {
-	        .tries = t->target.tries, .lanes = t->target.lanes, .random = random_u64};
+	struct window_limits limits = {.tries = t->target.tries,
+	                               .lanes = t->target.lanes,
+	                               .rate = t->target.rate,
+	                               .random = random_u64};
 
 	window_init(&t->window, &limits);
 	t->window_made = true;

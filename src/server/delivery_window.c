@@ -278,21 +278,69 @@ static uint32_t slots_take(struct window *w, int64_t now_us, uint32_t max, size_
 	return count;
 }
 
+/* ---- the rate (6): what is taken moves paced_us on; it may be ahead of now by what may come at once ---- */
+
+/* Of so many events, rounded up. */
+static int64_t pace_us(const struct window *w, uint32_t count)
+{
+	return ((int64_t)count * SECOND_US + w->limits.rate - 1) / w->limits.rate;
+}
+
+static int64_t pace_ahead_us(const struct window *w)
+{
+	int64_t one_us = pace_us(w, 1);
+
+	return one_us < SECOND_US / 10 ? SECOND_US / 10 : one_us;
+}
+
+/* How many may be taken now, of so many. */
+static uint32_t pace_room(struct window *w, int64_t now_us, uint32_t max)
+{
+	int64_t room;
+
+	if (w->limits.rate == 0)
+		return max;
+	if (w->paced_us < now_us)
+		w->paced_us = now_us;
+	room = (now_us + pace_ahead_us(w) - w->paced_us) * w->limits.rate / SECOND_US;
+	return room < (int64_t)max ? (uint32_t)(room > 0 ? room : 0) : max;
+}
+
+static uint32_t paced(struct window *w, uint32_t count)
+{
+	if (w->limits.rate > 0)
+		w->paced_us += pace_us(w, count);
+	return count;
+}
+
+/* When the next one may be taken. */
+static int64_t pace_next_us(const struct window *w, int64_t now_us)
+{
+	int64_t room_us;
+
+	if (w->limits.rate == 0)
+		return now_us;
+	room_us = w->paced_us + pace_us(w, 1) - pace_ahead_us(w);
+	if (room_us <= now_us)
+		return now_us;
+	return room_us > now_us + WINDOW_PACE_US ? room_us : now_us + WINDOW_PACE_US;
+}
+
 uint32_t window_take(struct window *w, int64_t now_us, uint32_t max, size_t bytes_max, struct flight *out)
 {
-	uint32_t count;
+	uint32_t count, room = pace_room(w, now_us, max);
 
-	if (w->gone || w->paused_us > now_us)
+	if (w->gone || w->paused_us > now_us || room == 0)
 		return 0;
 	if (w->pauses > 0)
-		return w->flying > 0 ? 0 : probe_take(w, now_us, out);
+		return w->flying > 0 ? 0 : paced(w, probe_take(w, now_us, out));
 	count = entry_take(w, now_us, out);
-	return count > 0 ? count : slots_take(w, now_us, max, bytes_max, out);
+	return paced(w, count > 0 ? count : slots_take(w, now_us, room, bytes_max, out));
 }
 
 int64_t window_next_us(struct window *w, int64_t now_us)
 {
-	int64_t next;
+	int64_t next, paced_us = pace_next_us(w, now_us);
 
 	if (w->paused_us > now_us)
 		return w->paused_us;
@@ -301,7 +349,7 @@ int64_t window_next_us(struct window *w, int64_t now_us)
 		if (slot_may(slot_at(w, i), INT64_MAX))
 			next = sooner(next,
 			              slot_at(w, i)->next_us > now_us ? slot_at(w, i)->next_us : now_us);
-	return next;
+	return next > 0 && next < paced_us ? paced_us : next;
 }
 
 /* ---- back ---- */

@@ -20,7 +20,8 @@
  *     refused WINDOW_REFUSED_MAX in a row and accepted none: then it is the target's fault, too.
  * (4) One event that is slow or stuck does not hold up others: if it fills the window, it gets an entry while it flies.
  * (5) Memory: at most WINDOW_SLOTS events with WINDOW_BYTES_MAX of text, or one larger one; and entries, of some 150 bytes, of which
- *     there are at most DELIVERY_WAITING_MAX + WINDOW_SLOTS. */
+ *     there are at most DELIVERY_WAITING_MAX + WINDOW_SLOTS.
+ * (6) With a rate, at most that many events are taken in any second, and a tenth of it (at least one) more. */
 #ifndef SERVER_DELIVERY_WINDOW_H
 #define SERVER_DELIVERY_WINDOW_H
 
@@ -36,6 +37,7 @@ enum {
 	WINDOW_REFUSED_MAX = 10, /* (3) */
 	WINDOW_PAUSE_S_MAX = 300,
 	WINDOW_BATCH_MAX = 100, /* events of one call */
+	WINDOW_PACE_US = 10000, /* between two looks of one that has used up its rate, at least */
 };
 
 /* An event that comes from the log. Texts are copied. */
@@ -83,6 +85,7 @@ struct entry {
 
 struct window_limits {
 	int64_t tries, lanes;
+	int64_t rate; /* events per second, first tries and others; 0: no limit */
 	uint64_t (*random)(void);
 };
 
@@ -108,6 +111,7 @@ struct window {
 	int64_t       due_us;    /* no entry is due before; 0: somebody has to look */
 	bool          dead_full; /* there may be no more dead letters */
 	bool          dirty;     /* something is to be written of entries */
+	int64_t       paced_us;  /* when what was taken so far is through, at the rate (6) */
 
 	/* health */
 	uint64_t sent;           /* accepted, since it was opened */

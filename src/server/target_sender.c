@@ -37,8 +37,25 @@ static struct bytes secret(const struct opening *o, const char *name)
 	return row_text(&o->q->secrets, name);
 }
 
+/* With the values of secret ones. One whose value is not there is left out: a check has none of those that are stored. */
+static uint32_t headers_of(const struct opening *o, struct outbound_header *out)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < o->q->header_count; i++) {
+		const struct target_header *h = &o->q->headers[i];
+		struct bytes sealed = target_header_sealed(o->arena, h->name); /* ends with NUL */
+		struct bytes value = h->value.len > 0 ? h->value : secret(o, sealed.data);
+
+		if (value.len > 0)
+			out[count++] = (struct outbound_header){h->name, value};
+	}
+	return count;
+}
+
 static enum err_code webhook(const struct opening *o, struct sender **out, struct err *err)
 {
+	struct outbound_header headers[TARGET_HEADERS_MAX];
 	struct webhook_options w = {.name = o->name,
 	                            .url = setting(o, "url"),
 	                            .secrets = arena_printf(o->arena, "%.*s\n%.*s",
@@ -47,6 +64,9 @@ static enum err_code webhook(const struct opening *o, struct sender **out, struc
 	                            .ca_file = o->s->ca_file,
 	                            .allow_private = o->s->allow_private,
 	                            .calls_max = o->q->lanes,
+	                            .try_s = o->q->call_s,
+	                            .headers = headers,
+	                            .header_count = headers_of(o, headers),
 	                            .clock = o->s->clock};
 
 	if (webhook_sender_open(&w, out, err) == ERR_NONE)
@@ -154,9 +174,14 @@ enum err_code target_sender_open(struct target_senders *s, const struct target_s
 enum err_code target_sender_open_stored(struct target_senders *s, const struct context *ctx,
                                         const struct target *t, struct sender **out, struct err *err)
 {
-	struct target_sending q = {
-	        .name = t->name, .type = t->type, .settings = t->settings, .lanes = (uint32_t)t->lanes};
-	struct row secrets;
+	struct target_sending q = {.name = t->name,
+	                           .type = t->type,
+	                           .settings = t->settings,
+	                           .headers = t->headers,
+	                           .header_count = t->header_count,
+	                           .lanes = (uint32_t)t->lanes,
+	                           .call_s = t->call_s};
+	struct row            secrets;
 
 	row_init(&secrets, ctx->arena);
 	for (uint32_t i = 0; i < t->sealed.count; i++) {

@@ -21,10 +21,12 @@ void target_senders_init(struct target_senders *s, struct clock *clock);
 void target_senders_release(struct target_senders *s); /* all senders are closed */
 
 struct target_sending {
-	struct bytes              name;
-	const struct target_type *type;
-	struct item               settings, secrets; /* texts by name; secrets as they are */
-	uint32_t                  lanes;
+	struct bytes                name;
+	const struct target_type   *type;
+	struct item                 settings, secrets; /* texts by name; secrets as they are */
+	const struct target_header *headers; /* of a webhook; values of secret ones are among the secrets */
+	uint32_t                    header_count, lanes;
+	int64_t                     call_s;
 };
 
 /* ERR_INVALID: err->field is one of the type's. Nothing is connected yet. */

@@ -221,6 +221,7 @@ struct target target_of(struct arena *a, const struct item *row)
 	static const int64_t lanes[] = {TARGET_LANES, 1, TARGET_LANES_MAX};
 	static const int64_t tries[] = {TARGET_TRIES, 1, TARGET_TRIES_MAX};
 	static const int64_t disable[] = {TARGET_DISABLE_S, 1, TARGET_DISABLE_S_MAX};
+	static const int64_t rate[] = {0, 1, TARGET_RATE_MAX}, call[] = {TARGET_CALL_S, 1, TARGET_CALL_S_MAX};
 	static const int64_t count[] = {0, 0, INT64_C(1) << 53}, time[] = {0, 0, TARGET_TIME_S_MAX};
 
 	struct target t = {.name = row_text(row, "SK"),
@@ -231,6 +232,8 @@ struct target target_of(struct arena *a, const struct item *row)
 	                   .lanes = within(row, "lanes", lanes),
 	                   .tries = within(row, "tries", tries),
 	                   .disable_after_s = within(row, "disableAfter", disable),
+	                   .rate = within(row, "rate", rate),
+	                   .call_s = within(row, "timeout", call),
 	                   .previous_until_s = within(row, "previousUntil", time),
 	                   .enabled = truth_of(row, "enabled"),
 	                   .reason = row_text(row, "disabledReason"),
@@ -248,6 +251,7 @@ struct target target_of(struct arena *a, const struct item *row)
 	                   .row = *row};
 
 	patterns_of(a, row, &t);
+	t.headers = target_headers_of(a, row, &t.header_count);
 	errors_of(row, &t);
 	cursor_of(item_get(row, BYTES("after")), &t.after);
 	return t;
@@ -410,9 +414,31 @@ static bool is_secret_of(const struct target_type *type, struct bytes name)
 	return false;
 }
 
+/* Is it listed without a value? */
+static bool header_stays(const struct target_new *q, struct bytes sealed)
+{
+	for (uint32_t i = 0; i < q->header_count; i++) {
+		const struct target_header *h = &q->headers[i];
+
+		if (h->secret && h->value.len == 0 && target_header_seals(sealed, h->name))
+			return true;
+	}
+	return false;
+}
+
 bool target_secret_stays(const struct target_new *q, struct bytes name)
 {
+	if (target_header_is_sealed(name))
+		return header_stays(q, name);
 	return q->secrets.count == 0 || (!is_secret_of(q->type, name) && !bytes_is(name, TARGET_PREVIOUS));
+}
+
+static bool header_is_stored(const struct item *sealed, const struct target_header *h)
+{
+	for (uint32_t i = 0; i < sealed->count; i++)
+		if (target_header_seals(sealed->members[i].name, h->name))
+			return true;
+	return false;
 }
 
 /* What it is sent to changes. */
@@ -424,12 +450,36 @@ static const char *place_changed(const struct target_new *q, const struct item *
 	return NULL;
 }
 
+/* Secret headers that are to stay are there, and stay for their receiver. (5) */
+static enum err_code headers_check(const struct target_new *q, const struct item *sealed, const char *moved,
+                                   struct err *err)
+{
+	for (uint32_t i = 0; i < q->header_count; i++) {
+		const struct target_header *h = &q->headers[i];
+
+		if (!h->secret || h->value.len > 0)
+			continue;
+		if (moved != NULL)
+			return err_field(
+			        err, ERR_INVALID, "headers",
+			        "headers: send the value of `%.*s` again, because `%s` changes: the stored "
+			        "one is not used for another receiver",
+			        BYTES_ARG(h->name), moved);
+		if (!header_is_stored(sealed, h))
+			return err_field(err, ERR_INVALID, "headers",
+			                 "headers: `%.*s` needs a value: none is stored", BYTES_ARG(h->name));
+	}
+	return ERR_NONE;
+}
+
 /* (5) */
 static enum err_code secrets_check(const struct target_new *q, const struct item *row, struct err *err)
 {
 	struct item before = map_of(row, "settings"), sealed = map_of(row, "sealed");
-	const char *place = q->secrets.count > 0 ? NULL : place_changed(q, &before);
+	const char *moved = place_changed(q, &before), *place = q->secrets.count > 0 ? NULL : moved;
 
+	if (headers_check(q, &sealed, moved, err) != ERR_NONE)
+		return err->code;
 	for (const struct target_field *f = q->type->fields; place != NULL && f->name != NULL; f++)
 		if (f->secret && row_text(&sealed, f->name).len > 0)
 			return err_field(
@@ -461,6 +511,21 @@ static struct item sealed_with(struct context *ctx, struct bytes id, struct item
 	return sealed;
 }
 
+static struct item sealed_with_headers(struct context *ctx, struct bytes id, struct item sealed,
+                                       const struct target_new *q)
+{
+	for (uint32_t i = 0; i < q->header_count; i++) {
+		struct bytes name = target_header_sealed(ctx->arena, q->headers[i].name);
+		struct value v;
+
+		if (!q->headers[i].secret || q->headers[i].value.len == 0)
+			continue;
+		v = secret_seal(ctx, id, name, q->headers[i].value);
+		sealed = item_with(ctx->arena, &sealed, name, &v);
+	}
+	return sealed;
+}
+
 static struct value patterns_value(struct arena *a, const struct target_new *q)
 {
 	struct value v = {.type = VALUE_L,
@@ -479,12 +544,24 @@ static bool makes_secret(const struct target_new *q, const struct item *sealed)
 	return false;
 }
 
+static void limits_into(const struct target_new *q, struct row *row)
+{
+	row_set_i64(row, "lanes", q->lanes);
+	row_set_i64(row, "tries", q->tries);
+	row_set_i64(row, "disableAfter", q->disable_after_s);
+	row_remove(row, "rate");
+	if (q->rate > 0)
+		row_set_i64(row, "rate", q->rate);
+	row_set_i64(row, "timeout", q->call_s > 0 ? q->call_s : TARGET_CALL_S);
+}
+
 static void row_fill(struct context *ctx, const struct target_new *q, struct row *row, struct bytes *secret)
 {
 	struct item so_far = row_item(row);
 	struct item sealed = sealed_kept(ctx, q, &so_far);
 
 	sealed = sealed_with(ctx, row_text(&so_far, "id"), sealed, &q->secrets);
+	sealed = sealed_with_headers(ctx, row_text(&so_far, "id"), sealed, q);
 	if (makes_secret(q, &sealed)) {
 		struct value v;
 
@@ -500,9 +577,10 @@ static void row_fill(struct context *ctx, const struct target_new *q, struct row
 	row_remove(row, "types");
 	if (q->pattern_count > 0)
 		row_set(row, "types", patterns_value(ctx->arena, q));
-	row_set_i64(row, "lanes", q->lanes);
-	row_set_i64(row, "tries", q->tries);
-	row_set_i64(row, "disableAfter", q->disable_after_s);
+	row_remove(row, "headers");
+	if (q->header_count > 0)
+		row_set(row, "headers", target_headers_value(ctx->arena, q->headers, q->header_count));
+	limits_into(q, row);
 }
 
 static void row_switch(struct row *row, bool on, struct bytes reason)
@@ -518,8 +596,9 @@ static void row_switch(struct row *row, bool on, struct bytes reason)
 enum err_code target_put(struct context *ctx, const struct target_new *q, struct target_put *out,
                          struct err *err)
 {
-	struct looked before;
-	struct row    row;
+	static const struct item none = {NULL, 0};
+	struct looked            before;
+	struct row               row;
 
 	*out = (struct target_put){0};
 	looked_init(&before, BYTES(TARGET_PARTITION), q->name);
@@ -529,7 +608,8 @@ enum err_code target_put(struct context *ctx, const struct target_new *q, struct
 	if (before.found && !bytes_is(row_text(&before.item, "type"), q->type->name))
 		return err_field(err, ERR_NOT_NOW, "type",
 		                 "type: the target is of another type; delete it first, or use another name");
-	if (before.found && secrets_check(q, &before.item, err) != ERR_NONE)
+	if ((before.found ? secrets_check(q, &before.item, err) : headers_check(q, &none, NULL, err)) !=
+	    ERR_NONE)
 		return err->code;
 	if (before.found)
 		row_from(&row, ctx->arena, &before.item);

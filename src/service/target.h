@@ -18,6 +18,7 @@
 #define SERVICE_TARGET_H
 
 #include "service/event_log.h"
+#include "service/target_header.h"
 
 enum {
 	TARGETS_MAX = 32,
@@ -27,6 +28,9 @@ enum {
 	TARGET_LANES_MAX = 16,
 	TARGET_TRIES = 10, /* of one event, unless set */
 	TARGET_TRIES_MAX = 100,
+	TARGET_RATE_MAX = 10000, /* messages per second; unless set there is no such limit */
+	TARGET_CALL_S = 15,      /* of one call of a webhook, unless set */
+	TARGET_CALL_S_MAX = 30,
 	TARGET_DISABLE_S = 5 * 86400, /* of failures without a success, unless set */
 	TARGET_DISABLE_S_MAX = 366 * 86400,
 	TARGET_PATTERNS_MAX = 64, /* of types */
@@ -78,8 +82,12 @@ struct target {
 	struct item               settings, sealed; /* texts by name */
 	struct bytes             *patterns;         /* of types; none: all */
 	uint32_t                  pattern_count;
-	uint64_t                  types; /* the same, as a set */
+	uint64_t                  types;   /* the same, as a set */
+	struct target_header     *headers; /* of a webhook's messages */
+	uint32_t                  header_count;
 	int64_t                   lanes, tries, disable_after_s, previous_until_s;
+	int64_t                   rate;   /* messages per second; 0: as fast as it takes them */
+	int64_t                   call_s; /* of a webhook: how long a call may take */
 	bool                      enabled;
 	struct bytes              reason; /* why it is not; empty: a person disabled it */
 	struct bytes              created_at, updated_at;
@@ -123,7 +131,9 @@ struct target_new {
 	struct item               settings, secrets; /* texts by name; see target_secret_stays */
 	const struct bytes       *patterns;          /* none: all types */
 	uint32_t                  pattern_count;
-	int64_t                   lanes, tries, disable_after_s;
+	struct target_header     *headers;
+	uint32_t                  header_count;
+	int64_t                   lanes, tries, disable_after_s, rate, call_s;
 	bool                      enabled;
 	enum target_from          from; /* of a new one */
 	int64_t                   from_us;
@@ -136,7 +146,7 @@ struct target_put {
 };
 
 /* Does a stored secret stay, if the target is changed like this? All go if one is given anew, since they belong together (a token and a password are
- * two ways to log in). */
+ * two ways to log in). Headers do not belong to them: a secret one stays if it is listed without a value. */
 bool target_secret_stays(const struct target_new *q, struct bytes name);
 
 /* ERR_LIMIT: (1). ERR_NOT_NOW: it is of another type. ERR_INVALID: (5). */

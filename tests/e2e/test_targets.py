@@ -9,6 +9,7 @@ import time
 import uuid
 from pathlib import Path
 
+import boto3
 import pytest
 
 from certificates import Certificates
@@ -597,3 +598,98 @@ def test_metrics_follow_a_target_after_a_restart_while_it_is_disabled_and_when_l
             wait_for(lambda: gauge(server, target, "lag_events") == 1 and gauge(server, target, "state") == 2)
     finally:
         server.close()
+
+
+# ---- headers, rate and time-out ----
+
+SECRET = "Bearer hush-hush"
+
+
+def ddb(server):
+    return boto3.client("dynamodb", endpoint_url=server.endpoint, region_name="local", aws_access_key_id="a", aws_secret_access_key="b")
+
+
+def test_a_webhook_carries_headers_of_its_own_and_secret_ones_are_neither_shown_nor_stored_as_they_are(server, sink):
+    headers = [{"name": "X-Tenant", "value": "acme, inc"}, {"name": "Authorization", "value": SECRET, "secret": True}]
+    with Target(server, sink.url, headers=headers) as target:
+        shown = [headers[0], {"name": "Authorization", "secret": True}]
+        assert target.made["headers"] == target.now()["headers"] == shown
+        new_user(server)
+        sink.wait_for(1)
+        seen = sink.taken[-1]["headers"]
+        assert (seen["x-tenant"], seen["authorization"]) == ("acme, inc", SECRET) and seen["host"] == f"127.0.0.1:{sink.port}"
+        rows = ddb(server).query(TableName="gatehouse-events", KeyConditionExpression="PK = :p", ExpressionAttributeValues={":p": {"S": "TARGET"}})
+        assert "hush" not in json.dumps(rows["Items"]) and "header:authorization" in json.dumps(rows["Items"])
+        listed = ok(server, "PUT", target.path, {"type": "webhook", "url": sink.url, "headers": shown, "tries": 3})
+        assert listed["headers"] == shown
+        assert ok(server, "POST", f"{target.path}/test")["sent"] and sink.taken[-1]["headers"]["authorization"] == SECRET
+        assert "headers" not in ok(server, "PUT", target.path, {"type": "webhook", "url": sink.url})
+        assert ok(server, "POST", f"{target.path}/test")["sent"] and "authorization" not in sink.taken[-1]["headers"]
+        again = call(server, "PUT", target.path, {"type": "webhook", "url": sink.url, "headers": shown})
+        assert (again[0], again[1]["field"]) == (422, "headers") and "none is stored" in again[1]["detail"]
+
+
+def test_a_secret_header_is_not_sent_to_another_url(server, sink):
+    header = {"name": "Authorization", "value": SECRET, "secret": True}
+    with Target(server, sink.url, headers=[header]) as target:
+        moved = {"type": "webhook", "url": sink.url + "2", "secret": target.made["secret"]}
+        status, problem, _ = call(server, "PUT", target.path, {**moved, "headers": [{"name": "authorization", "secret": True}]})
+        assert (status, problem["field"]) == (422, "headers") and "Bearer" not in json.dumps(problem) and target.now()["url"] == sink.url
+        assert ok(server, "PUT", target.path, {**moved, "headers": [header]})["url"] == sink.url + "2"
+
+
+@pytest.mark.parametrize("headers", [
+    {"X-Tenant": "acme"}, ["X-Tenant: acme"], [{"name": "X-Tenant"}], [{"value": "acme"}], [{"name": "", "value": "a"}],
+    [{"name": "X Tenant", "value": "a"}], [{"name": "X-Tenant:", "value": "a"}], [{"name": "X\r\nHost", "value": "a"}], [{"name": "Ä", "value": "a"}],
+    [{"name": "X-T", "value": "a\r\nX-Other: b"}], [{"name": "X-T", "value": "a\nb"}], [{"name": "X-T", "value": "a\0"}], [{"name": "X-T", "value": " a"}],
+    [{"name": "X-T", "value": "ä"}], [{"name": "X-T", "value": "v" * 2049}], [{"name": "X" * 65, "value": "a"}], [{"name": "X-T", "value": "a", "hidden": True}],
+    [{"name": f"X-{i}", "value": "a"} for i in range(11)], [{"name": "X-T", "value": "a"}, {"name": "x-t", "value": "b"}],
+    [{"name": "Authorization", "value": "a"}], [{"name": "cookie", "value": "a"}], [{"name": "X-T", "secret": True}],
+    *([{"name": name, "value": "a"}] for name in ("Host", "content-type", "Content-Length", "webhook-id", "User-Agent", "Transfer-Encoding", "Connection",
+                                                  "traceparent", "Expect", "Proxy-Authorization", "X-Forwarded-For", "TE")),
+])
+def test_headers_that_a_webhook_may_not_have_are_refused(server, sink, headers):
+    status, problem, _ = call(server, "PUT", f"/v1/targets/{name()}", {"type": "webhook", "url": sink.url, "headers": headers})
+    assert status in (400, 422) and problem["field"].startswith("headers"), problem
+
+
+def test_only_webhooks_take_headers_and_a_timeout_and_both_limits_are_bounded(server, sink):
+    queue = {"type": "sqs", "queueUrl": "https://sqs.eu-west-1.amazonaws.com/1/q", "accessKeyId": "a", "secretAccessKey": "b"}
+    for more, field in (({"headers": []}, "headers"), ({"timeout": 5}, "timeout"), ({"rate": 0}, "rate")):
+        assert call(server, "PUT", f"/v1/targets/{name()}", {**queue, **more})[1]["field"] == field
+    for more in ({"rate": 0}, {"rate": 10001}, {"rate": 1.5}, {"timeout": 0}, {"timeout": 31}):
+        assert call(server, "PUT", f"/v1/targets/{name()}", {"type": "webhook", "url": sink.url, **more})[1]["field"] == next(iter(more))
+    with Target(server, sink.url, enabled=False) as target:
+        assert (target.made["timeout"], target.made.get("rate")) == (15, None)
+        changed = ok(server, "PUT", target.path, {"type": "webhook", "url": sink.url, "rate": 10000, "timeout": 30, "enabled": False})
+        assert (changed["rate"], changed["timeout"]) == (10000, 30)
+
+
+def test_a_rate_holds_for_all_lanes_together(server, sink):
+    for _ in range(8):
+        new_user(server)
+    began = time.monotonic()
+    with Target(server, sink.url, rate=5, lanes=8, **{"from": "first"}) as target:
+        sink.wait_for(8)
+        took = time.monotonic() - began
+        assert took > 1.2 and len(sink.tries) <= 5 * (time.monotonic() - began) + 2, took
+        assert target.now()["rate"] == 5
+
+
+def test_a_call_ends_after_the_timeout_of_its_target(server, sink):
+    ends = threading.Event()
+    sink.answer = lambda event: ends.wait(WAIT_S) and 204
+    with Target(server, sink.url, timeout=1, enabled=False) as target:
+        answer = ok(server, "POST", f"{target.path}/test")
+        ends.set()
+        assert answer["sent"] is False and 900 <= answer["milliseconds"] < 8000
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_a_long_answer_counts_by_its_status(server, sink, status):
+    sink.answer = lambda event: status
+    with Target(server, sink.url, enabled=False) as target:
+        for size in (65536, 65537, 1 << 20):
+            sink.body = b"z" * size
+            answer = ok(server, "POST", f"{target.path}/test")
+            assert (answer["sent"], answer["status"]) == (status == 200, status), answer

@@ -24,6 +24,7 @@ class Sink:
         """tls: an ssl.SSLContext, for https."""
         self.answer, self.tls = answer or (lambda event: 204), tls
         self.tries, self.taken = [], []
+        self.body = b""  # of every answer
         self.lock = threading.Lock()
         self.open(port)
 
@@ -49,9 +50,10 @@ class Sink:
                     with sink.lock:
                         sink.taken.append(seen)
                 self.send_response(status)
-                for name, value in {"Content-Length": "0", **headers}.items():
+                for name, value in {"Content-Length": str(len(sink.body)), **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
+                self.wfile.write(sink.body)
 
             def log_message(self, *_):
                 pass

@@ -412,6 +412,56 @@ TEST(window, a_target_that_asks_for_a_pause_gets_it)
 	scene_close(&x);
 }
 
+/* At 10 per second, whatever the lanes, for five seconds. */
+TEST(window, a_rate_holds_for_first_tries_and_others_together)
+{
+	struct scene  x;
+	struct flight f;
+	int           taken = 0;
+
+	scene_open(&x, 3, 16);
+	x.w.limits.rate = 10;
+	for (int i = 0; i < 200; i++)
+		event(&x, arena_printf(&x.arena, "s%d", i).data);
+	for (int64_t ms = 0; ms < 5000; ms++, x.now_us += 1000)
+		for (; take(&x, &f) != 0; taken++)
+			end(&x, &f, taken % 7 == 3 ? SENDER_REFUSED : SENDER_SENT, 0);
+	assert_in_range(taken, 49, 51);
+	assert_in_range(window_next_us(&x.w, x.now_us), x.now_us, x.now_us + SECOND / 10);
+	scene_close(&x);
+}
+
+/* 3 do not divide a second: one that is due must come, and batches are no way round. */
+TEST(window, a_rate_is_kept_to_in_batches_and_nothing_of_it_is_lost_by_rounding)
+{
+	static const int64_t rates[] = {1, 3, 7, 999, 10000};
+	struct flight        f[WINDOW_BATCH_MAX];
+
+	for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
+		struct scene x;
+		int64_t      taken = 0, till_us;
+
+		scene_open(&x, 3, 4);
+		x.w.limits.rate = rates[r];
+		for (till_us = x.now_us + 4 * SECOND; x.now_us < till_us;) {
+			uint32_t count;
+
+			while (x.w.end - x.w.first < 128)
+				event(&x, arena_printf(&x.arena, "s%d", (int)x.position).data);
+			count = window_take(&x.w, x.now_us, WINDOW_BATCH_MAX, SIZE_MAX, f);
+			for (uint32_t i = 0; i < count; i++)
+				end(&x, &f[i], SENDER_SENT, 0);
+			taken += count;
+			if (count == 0) {
+				assert_true(window_next_us(&x.w, x.now_us) > x.now_us);
+				x.now_us = window_next_us(&x.w, x.now_us);
+			}
+		}
+		assert_in_range(taken, 4 * rates[r] * 99 / 100, 4 * rates[r] + rates[r] / 10 + 1);
+		scene_close(&x);
+	}
+}
+
 TEST(window, one_slow_call_does_not_hold_up_the_others)
 {
 	struct scene  x;
