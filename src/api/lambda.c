@@ -104,9 +104,8 @@ static enum err_code read_type(struct v1_call *c, enum invocation *out, struct e
 /* An event that is not well-formed is the function's failure, which the caller learns once it may call that. */
 enum err_code sync_trigger_name(struct v1_call *c, struct err *err)
 {
-	struct trigger_call *t = arena_zalloc(c->ctx.arena, sizeof(*t));
+	struct trigger_call *t = v1_request(c, sizeof(*t));
 
-	c->request = t;
 	if (read_type(c, &t->type, err) != ERR_NONE)
 		return err->code;
 	if (t->type == INVOKE_DRY_RUN)

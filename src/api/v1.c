@@ -220,13 +220,28 @@ static void keep_answer(struct v1_call *c)
 	}
 }
 
-/* It may be decided anew. */
+static void release_to(struct v1_call *c, unsigned count)
+{
+	while (c->held_count > count)
+		document_release(c->held[--c->held_count]);
+}
+
+/* It may be decided anew: nothing that a run set is left. */
 static void call_fresh(struct v1_call *c)
 {
+	size_t from = offsetof(struct v1_call, header_count);
+
+	memset((char *)c + from, 0, sizeof(*c) - from);
 	c->status = 200;
-	c->content_type = NULL;
-	c->header_count = 0;
-	c->has_secret = c->denies = false;
+	release_to(c, c->held_before);
+	c->rules = c->rules_before;
+}
+
+static void turn_begin(struct v1_call *c)
+{
+	c->held_before = c->held_count;
+	c->rules_before = c->rules;
+	ctx_state(&c->ctx, c->request, c->request_bytes);
 }
 
 void v1_reset(struct v1_call *c, struct table *t)
@@ -266,12 +281,11 @@ static enum err_code run_here(struct v1_call *c, struct table *t, struct err *er
 		ctx_foresee(&c->ctx);
 		do {
 			call_fresh(c);
-			c->kept = (struct kept_answer){0};
 			rc = c->call.kind == READ ? c->route->run(c, err) : v1_run_once(c, t, err);
 		} while (ctx_again(&c->ctx, &rc, err));
 		if (c->call.kind == READ)
 			return rc;
-	} while (rc == ERR_CONDITION && changes_decide_again(&c->ctx.changes, t, rc, ++decisions));
+	} while (ctx_decides_again(&c->ctx, rc, ++decisions));
 	return rc;
 }
 
@@ -280,6 +294,7 @@ enum err_code v1_run(struct call *call, struct table *t, struct err *err)
 	struct v1_call *c = (struct v1_call *)call;
 	enum err_code   rc;
 
+	turn_begin(c);
 	if (v1_is_out(c, t))
 		return v1_run_degraded(c, t, err);
 	if (v1_is_denied(c, t))
@@ -393,8 +408,7 @@ void v1_release(struct call *call)
 
 	if (c->release != NULL)
 		c->release(c);
-	while (c->held_count > 0)
-		document_release(c->held[--c->held_count]);
+	release_to(c, 0);
 }
 
 /* ---- the protocol ---- */
@@ -475,6 +489,13 @@ void v1_handle(struct api_loop *l, struct http_request *r)
 }
 
 /* ---- for routes ---- */
+
+void *v1_request(struct v1_call *c, size_t bytes)
+{
+	c->request = arena_zalloc(c->ctx.arena, bytes);
+	c->request_bytes = bytes;
+	return c->request;
+}
 
 void v1_header(struct v1_call *c, struct bytes name, struct bytes value)
 {

@@ -101,8 +101,10 @@ struct v1_call {
 	bool all_users;  /* the same of users alone */
 	bool asked;      /* policies were: it is too late for another resource */
 
-	/* The route's own, in the arena. */
-	void *request, *result;
+	/* The route's own, in the arena: v1_request. What it asks and what it is answered; each run begins with it as it was before the
+	 * first of its turn (context.h, run_state). Only what must outlive a run, such as units that are taken, is behind a pointer. */
+	void  *request, *result;
+	size_t request_bytes;
 	void (*release)(struct v1_call *c); /* set by decode, called once, before it is answered */
 	/* Set by decode: shall it have another turn (dispatch.h)? NULL: never. */
 	bool (*again)(struct v1_call *c, enum err_code rc, bool last, int64_t *pause_us);
@@ -112,38 +114,46 @@ struct v1_call {
 	struct document    *held[V1_HELD_MAX]; /* documents in force that it reads: v1_hold */
 	const struct rules *rules;             /* v1_rules; NULL: not asked for yet */
 	unsigned            held_count;
+	unsigned            held_before; /* of them, those that were held when the turn began */
+	const struct rules *rules_before;
 
-	/* For the audit log, of a route that changes what its path does not name: all of it. Set by run. */
+	/* Set by decode, if an answer with a secret can be made whole again for a replay: the body, from what was kept. */
+	struct bytes (*rebuild)(struct v1_call *c, struct bytes kept);
+	struct idempotency once; /* from run on: of a keyed request, its key is not empty */
+
+	/* Of a route that goes on while tables do not answer (service/outage.h). Set by decode: whom it is about, NULL: it is refused then;
+	 * and, if it writes, what is recorded of it, NULL: it is answered if it is refused, and else it fails. */
+	const struct attempt *who;
+	void (*record)(struct v1_call *c, struct spooled *out);
+
+	/* Set by decode or run: the subject, if neither the path nor `changed` names it. For the audit log and for a kept answer. */
+	struct bytes about;
+
+	struct http_header headers[V1_HEADERS_MAX];
+
+	/* ---- set by run and encode: all zeros, and 200, before each run ---- */
+
+	unsigned    header_count;
+	int         status;
+	const char *content_type; /* NULL: JSON */
+
+	/* For the audit log, of a route that changes what its path does not name: all of it. */
 	struct v1_changed *changed;
 	uint32_t           changed_count;
 
-	struct bytes
-	        about; /* the subject, if neither the path nor `changed` names it: for the audit log and for a kept answer. Set by run. */
-
-	/* Set by run: the answer tells something that must not be stored. Then encode is called twice for a keyed
+	/* The answer tells something that must not be stored. Then encode is called twice for a keyed
 	 * request, once with `keeping`: what a replay is answered, without it. */
-	bool has_secret, keeping;
-	/* Set by decode, if such an answer can be made whole again for a replay: the body, from what was kept. */
-	struct bytes (*rebuild)(struct v1_call *c, struct bytes kept);
-	struct idempotency once;     /* from run on: of a keyed request, its key is not empty */
+	bool               has_secret, keeping;
 	struct kept_answer kept;     /* of a keyed request: the answer, this one's or the first one's */
 	bool               replayed; /* it was the first one's */
-
-	/* Of a route that goes on while tables do not answer (service/outage.h). Set by decode: whom it is about, NULL: it is refused then;
-	 * and, if it writes, what is recorded of it, NULL: it is answered if it is refused, and else it fails. Set by run: the answer refuses whoever it is about. */
-	const struct attempt *who;
-	void (*record)(struct v1_call *c, struct spooled *out);
-	bool denies;
-	bool changes_something; /* run did, whatever is kept with it */
-
-	/* The answer: 200 and no headers unless the route sets them. */
-	int                status;
-	const char        *content_type; /* NULL: JSON */
-	struct http_header headers[V1_HEADERS_MAX];
-	unsigned           header_count;
+	bool               denies;   /* the answer refuses whoever it is about */
+	bool               changes_something; /* run did, whatever is kept with it */
 };
 
 /* ---- for routes ---- */
+
+/* In decode: memory for call->request, all zeros. */
+void *v1_request(struct v1_call *c, size_t bytes);
 
 /* ERR_INVALID if the query has a parameter that is not among `known` ("journey name"), or one twice. */
 enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *err);

@@ -26,8 +26,6 @@ struct attempts_call {
 	int64_t            lapses_us;
 	bool               locked; /* begin set a lock */
 	struct reservation reservation;
-	struct rules
-	        *begun_under; /* policies that are no longer in force; NULL: its type is in those that are */
 };
 
 static const char *const outcomes[] = {"failure", "success", "sent", NULL};
@@ -143,10 +141,9 @@ static void attempt_spool(struct v1_call *c, struct spooled *out)
 
 enum err_code attempt_decode(struct v1_call *c, struct err *err)
 {
-	struct attempts_call *a = arena_zalloc(c->ctx.arena, sizeof(*a));
+	struct attempts_call *a = v1_request(c, sizeof(*a));
 	struct fields         f;
 
-	c->request = a;
 	c->who = &a->q;
 	c->record = attempt_spool;
 	fields_init(&f, c->body, err);
@@ -328,10 +325,9 @@ static struct bytes begin_rebuild(struct v1_call *c, struct bytes kept)
 
 enum err_code attempt_begin_decode(struct v1_call *c, struct err *err)
 {
-	struct attempts_call *a = arena_zalloc(c->ctx.arena, sizeof(*a));
+	struct attempts_call *a = v1_request(c, sizeof(*a));
 	struct fields         f;
 
-	c->request = a;
 	c->who = &a->q;
 	c->rebuild = begin_rebuild;
 	fields_init(&f, c->body, err);
@@ -428,14 +424,11 @@ static enum err_code begun_under(struct v1_call *c, struct attempts_call *a, str
 	struct reservation         *r = &a->reservation;
 	struct document            *old = NULL;
 
-	if (a->begun_under == NULL) {
-		if (policy_store_version(&c->ctx, kind, r->version, &old, err) != ERR_NONE)
-			return err->code;
-		if (old != NULL)
-			v1_hold(c, old);
-		a->begun_under = (struct rules *)old;
-	}
-	if (a->begun_under == NULL || !reservation_under(r, a->begun_under, c->ctx.arena))
+	if (policy_store_version(&c->ctx, kind, r->version, &old, err) != ERR_NONE)
+		return err->code;
+	if (old != NULL)
+		v1_hold(c, old);
+	if (old == NULL || !reservation_under(r, (struct rules *)old, c->ctx.arena))
 		return err_field(
 		        err, ERR_INVALID, "attempt",
 		        "attempt: its type is no longer in the policies, and the version that it began "
@@ -447,10 +440,9 @@ static enum err_code begun_under(struct v1_call *c, struct attempts_call *a, str
 enum err_code attempt_finish_decode(struct v1_call *c, struct err *err)
 {
 	static const char *const ends[] = {"failure", "success", NULL};
-	struct attempts_call    *a = arena_zalloc(c->ctx.arena, sizeof(*a));
+	struct attempts_call    *a = v1_request(c, sizeof(*a));
 	struct fields            f;
 
-	c->request = a;
 	a->q.rules = v1_rules(c);
 	fields_init(&f, c->body, err);
 	a->id = fields_text(&f, "attempt", ID_MAX);

@@ -10,7 +10,8 @@
 #include "service/rules.h"
 
 struct check_call {
-	struct check    c;
+	struct check    q;
+	struct checked  r;
 	struct v1_token token;
 	bool            of_token; /* the subject is the token's */
 	bool            enforce;
@@ -19,7 +20,7 @@ struct check_call {
 static bool is_asked(const struct check *c, const struct rule *rule)
 {
 	for (uint32_t i = 0; i < c->action_count; i++)
-		if (bytes_equal(c->actions[i].rule->type, rule->type))
+		if (bytes_equal(c->actions[i]->type, rule->type))
 			return true;
 	return false;
 }
@@ -50,7 +51,7 @@ static void read_action(struct fields *f, struct check *c, const struct json *me
 	else if (is_asked(c, rule))
 		fields_fail(f, "actions", ERR_INVALID, "names %.*s twice", BYTES_ARG(rule->type));
 	else
-		c->actions[c->action_count++].rule = rule;
+		c->actions[c->action_count++] = rule;
 	if (rule != NULL)
 		v1_check_source(f, &c->who, rule);
 }
@@ -92,7 +93,7 @@ void check_read(struct v1_call *c, struct fields *f, struct check *out)
 static void read_token(struct v1_call *c, struct fields *f, struct check_call *k)
 {
 	const struct json *token = fields_get(f, "token");
-	struct attempt    *who = &k->c.who;
+	struct attempt    *who = &k->q.who;
 	struct bytes       email;
 
 	if (token == NULL)
@@ -127,18 +128,17 @@ enum err_code check_actions_name(struct v1_call *c, struct err *err)
 
 enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 {
-	struct check_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
+	struct check_call *k = v1_request(c, sizeof(*k));
 	struct fields      f;
 
-	c->request = k;
-	c->who = &k->c.who;
-	k->c.who.rules = v1_rules(c);
+	c->who = &k->q.who;
+	k->q.who.rules = v1_rules(c);
 	fields_init(&f, c->body, err);
 	read_token(c, &f, k);
 	if (!k->token.given || fields_has(&f, "subject") || fields_has(&f, "subjects"))
-		v1_read_subjects(c, &f, &k->c.who);
-	check_read(c, &f, &k->c);
-	read_limits(c, &f, &k->c);
+		v1_read_subjects(c, &f, &k->q.who);
+	check_read(c, &f, &k->q);
+	read_limits(c, &f, &k->q);
 	k->enforce = v1_read_enforce(c, &f);
 	return fields_end(&f);
 }
@@ -151,26 +151,29 @@ enum err_code check_actions_run(struct v1_call *c, struct err *err)
 		return err->code;
 	if (k->of_token &&
 	    k->token.is.foreign) /* nothing is told of a user whom its issuer does not speak for */
-		k->c.who.subject_count = 0;
-	if (k->c.who.subject_count == 0) /* nobody knows whose: the token is not valid */
-		k->c.action_count = 0;
-	if (check_run(&c->ctx, &k->c, err) != ERR_NONE)
+		k->q.who.subject_count = 0;
+	if (k->q.who.subject_count == 0) /* nobody knows whose: the token is not valid */
+		k->q.action_count = 0;
+	if (check_run(&c->ctx, &k->q, &k->r, err) != ERR_NONE)
 		return err->code;
-	check_join(&k->c, &k->token.is.verdict, k->token.is.wait);
-	c->denies = k->c.verdict.kind >= VERDICT_LOCKED && k->c.limits == NULL && !k->token.given;
+	check_join(&k->r, &k->token.is.verdict, k->token.is.wait);
+	c->denies = k->r.verdict.kind >= VERDICT_LOCKED && k->q.limits == NULL && !k->token.given;
 	return ERR_NONE;
 }
 
-static void write_action(struct json_writer *w, const struct check_action *a, bool token_sent, int64_t now_us)
+static void write_action(struct json_writer *w, const struct check_shown *s, uint32_t at, int64_t now_us)
 {
-	json_name(w, a->rule->type);
+	const struct rule         *rule = s->q->actions[at];
+	const struct check_action *a = &s->r->actions[at];
+
+	json_name(w, rule->type);
 	json_begin_object(w);
 	v1_write_verdict(w, &a->verdict, now_us);
-	if (token_sent)
+	if (s->q->who.token_sent)
 		json_member_bool(w, BYTES("known_device"), a->known_device);
 	if (a->nearest.max > 0)
 		v1_write_count(w, &a->nearest, now_us);
-	if (a->rule->shadow) {
+	if (rule->shadow) {
 		json_name(w, BYTES("shadow"));
 		json_begin_object(w);
 		v1_write_verdict(w, &a->shadow, now_us);
@@ -187,31 +190,30 @@ static void write_limits(struct json_writer *w, const struct limit_call *limits,
 }
 
 /* Of each action its own verdict; limits, which are of all of them, can only make an "allow" of it "limited". */
-static void count_verdicts(const struct check *c)
+static void count_verdicts(const struct check_shown *s)
 {
-	bool limited = c->limits != NULL && !c->limits->allowed;
+	bool limited = s->q->limits != NULL && !s->q->limits->allowed;
 
-	for (uint32_t i = 0; i < c->action_count; i++) {
-		const struct check_action *action = &c->actions[i];
-		enum verdict_kind          kind = action->verdict.kind;
+	for (uint32_t i = 0; i < s->r->action_count; i++) {
+		const struct verdict *v = &s->r->actions[i].verdict;
+		enum verdict_kind     kind = v->kind == VERDICT_ALLOW && limited ? VERDICT_LIMITED : v->kind;
 
-		kind = kind == VERDICT_ALLOW && limited ? VERDICT_LIMITED : kind;
-		metric_add(&action->rule->tally->verdicts[ASKED_CHECK][kind], 1);
-		rule_tally_risk(action->rule, &action->verdict);
+		metric_add(&s->q->actions[i]->tally->verdicts[ASKED_CHECK][kind], 1);
+		rule_tally_risk(s->q->actions[i], v);
 	}
 }
 
-void check_write(struct json_writer *w, const struct check *c, int64_t now_us)
+void check_write(struct json_writer *w, const struct check_shown *s, int64_t now_us)
 {
-	count_verdicts(c);
+	count_verdicts(s);
 	json_name(w, BYTES("actions"));
 	json_begin_object(w);
-	for (uint32_t i = 0; i < c->action_count; i++)
-		write_action(w, &c->actions[i], c->who.token_sent, now_us);
+	for (uint32_t i = 0; i < s->r->action_count; i++)
+		write_action(w, s, i, now_us);
 	json_end_object(w);
-	if (c->limits != NULL)
-		write_limits(w, c->limits, now_us);
-	json_member_i64(w, BYTES("policy_version"), c->who.rules->base.version);
+	if (s->q->limits != NULL)
+		write_limits(w, s->q->limits, now_us);
+	json_member_i64(w, BYTES("policy_version"), s->q->who.rules->base.version);
 }
 
 static void write_token(struct json_writer *w, const struct v1_token *t, int64_t now_us)
@@ -228,18 +230,18 @@ void check_actions_encode(struct v1_call *c, struct json_writer *w)
 	struct check_call *k = c->request;
 
 	v1_token_count(c, &k->token);
-	if (k->enforce && k->c.verdict.kind == VERDICT_INVALID_TOKEN)
+	if (k->enforce && k->r.verdict.kind == VERDICT_INVALID_TOKEN)
 		v1_token_challenge(c, &k->token);
 	else if (k->enforce)
-		v1_enforce_wait(c, k->c.verdict.kind, &k->c.wait);
-	states_required_join(&k->c.required, &k->token.is.required);
+		v1_enforce_wait(c, k->r.verdict.kind, &k->r.wait);
+	states_required_join(&k->r.required, &k->token.is.required);
 	json_begin_object(w);
-	v1_write_verdict_wait(w, &k->c.verdict, &k->c.wait, c->ctx.now_us);
-	v1_write_required(w, &k->c.required);
+	v1_write_verdict_wait(w, &k->r.verdict, &k->r.wait, c->ctx.now_us);
+	v1_write_required(w, &k->r.required);
 	if (k->token.given)
 		write_token(w, &k->token, c->ctx.now_us);
-	check_write(w, &k->c, c->ctx.now_us);
-	if (k->c.limits == NULL || !k->c.limits->degraded) /* else it is said */
+	check_write(w, &(struct check_shown){&k->q, &k->r}, c->ctx.now_us);
+	if (k->q.limits == NULL || !k->q.limits->degraded) /* else it is said */
 		v1_write_degraded(c, w);
 	json_end_object(w);
 }

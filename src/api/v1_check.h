@@ -9,6 +9,11 @@
 void check_read(struct v1_call *c, struct fields *f, struct check *out);
 
 /* "actions", and the version of the policies; counts each verdict. */
-void check_write(struct json_writer *w, const struct check *c, int64_t now_us);
+struct check_shown {
+	const struct check   *q;
+	const struct checked *r;
+};
+
+void check_write(struct json_writer *w, const struct check_shown *s, int64_t now_us);
 
 #endif

@@ -106,9 +106,8 @@ struct consumer_call {
 
 enum err_code consumer_get_decode(struct v1_call *c, struct err *err)
 {
-	struct consumer_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
+	struct consumer_call *k = v1_request(c, sizeof(*k));
 
-	c->request = k;
 	return read_name(c, &k->name, err);
 }
 
@@ -129,7 +128,7 @@ void consumer_get_encode(struct v1_call *c, struct json_writer *w)
 enum err_code consumer_list_decode(struct v1_call *c, struct err *err)
 {
 	(void)err;
-	c->request = arena_zalloc(c->ctx.arena, sizeof(struct consumer_call));
+	v1_request(c, sizeof(struct consumer_call));
 	return ERR_NONE;
 }
 
@@ -230,10 +229,9 @@ static void read_after(struct v1_call *c, struct fields *f, bool required, struc
 
 enum err_code consumer_put_decode(struct v1_call *c, struct err *err)
 {
-	struct consumer_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
+	struct consumer_call *k = v1_request(c, sizeof(*k));
 	struct fields         f;
 
-	c->request = k;
 	if (read_name(c, &k->name, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
@@ -288,10 +286,9 @@ void consumer_delete_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code consumer_seek_decode(struct v1_call *c, struct err *err)
 {
-	struct consumer_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
+	struct consumer_call *k = v1_request(c, sizeof(*k));
 	struct fields         f;
 
-	c->request = k;
 	if (read_name(c, &k->name, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
@@ -407,11 +404,10 @@ enum err_code consumer_poll_name(struct v1_call *c, struct err *err)
 
 enum err_code consumer_poll_decode(struct v1_call *c, struct err *err)
 {
-	struct poll_call *p = arena_zalloc(c->ctx.arena, sizeof(*p));
+	struct poll_call *p = v1_request(c, sizeof(*p));
 	struct fields     f;
 	int64_t           wait_s;
 
-	c->request = p;
 	if (read_name(c, &p->q.name, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
@@ -507,10 +503,9 @@ struct ack_call {
 
 enum err_code consumer_ack_decode(struct v1_call *c, struct err *err)
 {
-	struct ack_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
+	struct ack_call *k = v1_request(c, sizeof(*k));
 	struct fields    f;
 
-	c->request = k;
 	if (read_name(c, &k->q.name, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);

@@ -109,9 +109,8 @@ enum err_code dead_list_name(struct v1_call *c, struct err *err)
 
 enum err_code dead_list_decode(struct v1_call *c, struct err *err)
 {
-	struct dead_call *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+	struct dead_call *d = v1_request(c, sizeof(*d));
 
-	c->request = d;
 	if (page_decode(c, d, err) != ERR_NONE || v1_query(c, "target", &d->q.target, err) != ERR_NONE ||
 	    v1_query(c, "type", &d->q.type, err) != ERR_NONE || subject_decode(c, d, err) != ERR_NONE ||
 	    target_check(d->q.target, err) != ERR_NONE)
@@ -198,11 +197,10 @@ enum err_code dead_redrive_all_name(struct v1_call *c, struct err *err)
 
 enum err_code dead_redrive_all_decode(struct v1_call *c, struct err *err)
 {
-	struct dead_call *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+	struct dead_call *d = v1_request(c, sizeof(*d));
 	struct job_new    job = {0};
 	struct fields     f;
 
-	c->request = d;
 	fields_init(&f, c->body == NULL ? &no_body : c->body, err);
 	d->all.target = fields_text_or(&f, "target", TARGET_NAME_BYTES_MAX, (struct bytes){NULL, 0});
 	d->all.type = fields_text_or(&f, "type", TYPE_CHARS_MAX, (struct bytes){NULL, 0});
@@ -244,9 +242,8 @@ struct one_call {
 
 static enum err_code one_decode(struct v1_call *c, struct err *err)
 {
-	struct one_call *o = arena_zalloc(c->ctx.arena, sizeof(*o));
+	struct one_call *o = v1_request(c, sizeof(*o));
 
-	c->request = o;
 	if (target_check(c->params[0], err) != ERR_NONE)
 		return err->code;
 	if (!undelivered_key_read(c->params[1], &o->key))

@@ -152,13 +152,12 @@ static void read_tokens(struct v1_call *c, struct fields *f, struct push_registr
 
 enum err_code push_register_decode(struct v1_call *c, struct err *err)
 {
-	struct register_call *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+	struct register_call *d = v1_request(c, sizeof(*d));
 	struct push_ref       ref;
 	struct fields         f;
 	struct user_policy   *policy;
 	const char           *personal;
 
-	c->request = d;
 	if (device_param(c, &ref, err) != ERR_NONE)
 		return err->code;
 	personal = identifier_looks_like(ref.device);
@@ -217,9 +216,8 @@ struct device_call {
 
 static enum err_code device_decode(struct v1_call *c, struct err *err)
 {
-	struct device_call *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+	struct device_call *d = v1_request(c, sizeof(*d));
 
-	c->request = d;
 	token_read(c, &d->token);
 	return device_param(c, &d->q, err);
 }
@@ -298,10 +296,9 @@ struct devices_call {
 
 enum err_code push_list_decode(struct v1_call *c, struct err *err)
 {
-	struct devices_call *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+	struct devices_call *d = v1_request(c, sizeof(*d));
 	struct bytes         include, cursor, user;
 
-	c->request = d;
 	token_read(c, &d->token);
 	if (v1_user_param(c, &d->q.user, err) != ERR_NONE ||
 	    v1_device_limit(c, &d->q.limit, err) != ERR_NONE ||
@@ -344,9 +341,8 @@ void push_list_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code push_erase_decode(struct v1_call *c, struct err *err)
 {
-	struct devices_call *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+	struct devices_call *d = v1_request(c, sizeof(*d));
 
-	c->request = d;
 	token_read(c, &d->token);
 	return v1_user_param(c, &d->q.user, err);
 }

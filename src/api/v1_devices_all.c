@@ -73,10 +73,9 @@ enum err_code push_broadcast_name(struct v1_call *c, struct err *err)
 
 enum err_code push_broadcast_decode(struct v1_call *c, struct err *err)
 {
-	struct broadcast_call *b = arena_zalloc(c->ctx.arena, sizeof(*b));
+	struct broadcast_call *b = v1_request(c, sizeof(*b));
 	struct bytes           cursor;
 
-	c->request = b;
 	if (v1_device_limit(c, &b->q.limit, err) != ERR_NONE ||
 	    read_platform(c, &b->q.platform, err) != ERR_NONE ||
 	    v1_query(c, "cursor", &cursor, err) != ERR_NONE)
@@ -179,12 +178,11 @@ enum err_code push_feedback_name(struct v1_call *c, struct err *err)
 
 enum err_code push_feedback_decode(struct v1_call *c, struct err *err)
 {
-	struct feedback_call *b = arena_zalloc(c->ctx.arena, sizeof(*b));
+	struct feedback_call *b = v1_request(c, sizeof(*b));
 	struct user_filter    users = v1_users_denied(c);
 	const struct json    *list;
 	struct fields         f, within;
 
-	c->request = b;
 	fields_init(&f, c->body, err);
 	list = fields_array(&f, "results", FEEDBACK_MAX);
 	if (!fields_failed(&f) && (list == NULL || list->count == 0))
@@ -245,10 +243,9 @@ struct devices_job_call {
 
 static enum err_code job_decode(struct v1_call *c, const struct job_kind *kind, struct err *err)
 {
-	struct devices_job_call *j = arena_zalloc(c->ctx.arena, sizeof(*j));
+	struct devices_job_call *j = v1_request(c, sizeof(*j));
 	struct fields            f;
 
-	c->request = j;
 	j->q.kind = kind;
 	fields_init(&f, c->body, err);
 	v1_read_job(&f, &j->q);

@@ -229,10 +229,9 @@ static bool wants_stream(const struct http_request *r)
 
 enum err_code events_list_decode(struct v1_call *c, struct err *err)
 {
-	struct events_call *e = arena_zalloc(c->ctx.arena, sizeof(*e));
+	struct events_call *e = v1_request(c, sizeof(*e));
 	uint64_t            limit = EVENTS_LIMIT_DEFAULT, wait = 0;
 
-	c->request = e;
 	e->streams = wants_stream(c->call.http);
 	if (read_begin(c, e, err) != ERR_NONE || read_types(c, &e->query.filter.types, err) != ERR_NONE ||
 	    read_subject(c, &e->query.filter.subject, err) != ERR_NONE ||

@@ -30,11 +30,12 @@
 enum { HEADER_NAME_MAX = 63 }; /* of one that a key comes from */
 
 struct ext_authz_call {
-	struct limit_call call; /* asks nothing: no limits are wanted */
-	int               deny_status;
-	bool              wants_token;
-	struct v1_token   token;  /* not given: the client sent none */
-	struct attempt    nobody; /* whom it is about, until the token is judged */
+	struct limit_call *
+	        call; /* asks nothing: no limits are wanted. It outlives a run: what was taken in memory stays taken */
+	int             deny_status;
+	bool            wants_token;
+	struct v1_token token;  /* not given: the client sent none */
+	struct attempt  nobody; /* whom it is about, until the token is judged */
 };
 
 /* A setting, wherever it comes from. */
@@ -421,11 +422,11 @@ enum err_code ext_authz_name(struct v1_call *c, struct err *err)
 
 enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 {
-	struct ext_authz_call *a = arena_zalloc(c->ctx.arena, sizeof(*a));
+	struct ext_authz_call *a = v1_request(c, sizeof(*a));
 	struct settings        s = settings_of(c, err);
 	struct bytes           policy;
 
-	c->request = a;
+	a->call = arena_zalloc(c->ctx.arena, sizeof(*a->call));
 	if (check_mixed(&s) != ERR_NONE || read_token(&s, a) != ERR_NONE ||
 	    get(&s, &policy_setting, &policy) != ERR_NONE)
 		return err->code;
@@ -434,16 +435,16 @@ enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 		        err, ERR_INVALID, "policy",
 		        "policy: missing; send the headers x-gatehouse-policy or x-gatehouse-token, or "
 		        "?policy or ?token");
-	if (policy.data != NULL && read_items(&s, &a->call) != ERR_NONE)
+	if (policy.data != NULL && read_items(&s, a->call) != ERR_NONE)
 		return err->code;
 	if (read_deny(&s, &a->deny_status) != ERR_NONE)
 		return err->code;
-	if (a->call.count == 0 || token_fails(a) ||
-	    !limits_needs_turn(c->ctx.services->limits, &a->call, c->ctx.now_us))
+	if (a->call->count == 0 || token_fails(a) ||
+	    !limits_needs_turn(c->ctx.services->limits, a->call, c->ctx.now_us))
 		c->call.kind = READ;
 	if (a->wants_token) /* limits have a policy of their own for tables that do not answer */
 		c->who = &a->nobody;
-	c->call.tableless = token_fails(a) || (!a->wants_token && !limits_needs_table(&a->call));
+	c->call.tableless = token_fails(a) || (!a->wants_token && !limits_needs_table(a->call));
 	return ERR_NONE;
 }
 
@@ -452,14 +453,18 @@ enum err_code ext_authz_run(struct v1_call *c, struct err *err)
 {
 	struct ext_authz_call *a = c->request;
 
-	a->call.allowed = true;
+	a->call->allowed = true;
 	if (token_fails(a) && !a->token.given)
 		return ERR_NONE;
 	if (a->wants_token && v1_token_judge(c, &a->token, NULL, err) != ERR_NONE)
 		return err->code;
-	if (a->call.count == 0 || (a->wants_token && a->token.is.verdict.kind != VERDICT_ALLOW))
+	if (a->call->count == 0)
 		return ERR_NONE;
-	return limits_run(&c->ctx, &a->call, err);
+	if (a->wants_token && a->token.is.verdict.kind != VERDICT_ALLOW) {
+		limits_undo(c->ctx.services->limits, a->call, c->ctx.now_us);
+		return ERR_NONE;
+	}
+	return limits_run(&c->ctx, a->call, err);
 }
 
 /* Limits may let pass what could not be counted; a token that could not be judged never passes. */
@@ -469,9 +474,9 @@ enum err_code ext_authz_refused(struct v1_call *c, enum err_code rc, struct err 
 
 	if (a->wants_token && !a->token.judged)
 		return rc;
-	if (a->call.count == 0)
+	if (a->call->count == 0)
 		return rc;
-	return limits_failed(c->ctx.services->limits, &a->call, c->ctx.now_us, rc, err);
+	return limits_failed(c->ctx.services->limits, a->call, c->ctx.now_us, rc, err);
 }
 
 /* 401 and 403 are what proxies take for a no. The application behind one may want to know who it was. */
@@ -508,17 +513,17 @@ static void write_token(struct json_writer *w, const struct v1_token *t, int64_t
 void ext_authz_encode(struct v1_call *c, struct json_writer *w)
 {
 	struct ext_authz_call *a = c->request;
-	bool                   limits = a->call.count > 0 && token_passes(a);
+	bool                   limits = a->call->count > 0 && token_passes(a);
 
 	if (a->wants_token)
 		token_status(c, a);
-	if (limits && !a->call.allowed)
+	if (limits && !a->call->allowed)
 		c->status = a->deny_status;
 	if (limits)
-		limit_call_headers(c, &a->call, c->ctx.now_us);
+		limit_call_headers(c, a->call, c->ctx.now_us);
 	json_begin_object(w);
 	if (limits)
-		limit_call_write(w, &a->call, c->ctx.now_us);
+		limit_call_write(w, a->call, c->ctx.now_us);
 	else
 		json_member_bool(w, BYTES("allowed"), token_passes(a));
 	if (a->wants_token)

@@ -7,10 +7,9 @@ enum { MAX_DEFAULT = 20, MAX_MAX = 100 };
 
 enum err_code hot_keys_decode(struct v1_call *c, struct err *err)
 {
-	uint64_t    *most = arena_zalloc(c->ctx.arena, sizeof(*most));
+	uint64_t    *most = v1_request(c, sizeof(*most));
 	struct bytes max;
 
-	c->request = most;
 	*most = MAX_DEFAULT;
 	if (v1_query(c, "max", &max, err) != ERR_NONE)
 		return err->code;

@@ -88,9 +88,8 @@ struct job_call {
 
 static enum err_code job_decode(struct v1_call *c, struct err *err)
 {
-	struct job_call *j = arena_zalloc(c->ctx.arena, sizeof(*j));
+	struct job_call *j = v1_request(c, sizeof(*j));
 
-	c->request = j;
 	j->id = c->params[0];
 	if (j->id.len > JOB_ID_CHARS || !bytes_hold_only(j->id, "-"))
 		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such job");
@@ -242,11 +241,10 @@ static enum err_code read_kind(const struct services *s, struct bytes kind, stru
 
 enum err_code job_list_decode(struct v1_call *c, struct err *err)
 {
-	struct list_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct list_call *l = v1_request(c, sizeof(*l));
 	struct bytes      limit, cursor, partition;
 	uint64_t          number = JOBS_PAGE_DEFAULT;
 
-	c->request = l;
 	if (v1_query(c, "limit", &limit, err) != ERR_NONE ||
 	    v1_query(c, "cursor", &cursor, err) != ERR_NONE ||
 	    v1_query(c, "kind", &l->q.kind, err) != ERR_NONE ||
@@ -303,9 +301,8 @@ static void start_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code user_erase_decode(struct v1_call *c, struct err *err)
 {
-	struct start_call *s = arena_zalloc(c->ctx.arena, sizeof(*s));
+	struct start_call *s = v1_request(c, sizeof(*s));
 
-	c->request = s;
 	return v1_user_param(c, &s->user, err);
 }
 
@@ -323,10 +320,9 @@ void user_erase_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code user_adopt_decode(struct v1_call *c, struct err *err)
 {
-	struct start_call *s = arena_zalloc(c->ctx.arena, sizeof(*s));
+	struct start_call *s = v1_request(c, sizeof(*s));
 	struct fields      f;
 
-	c->request = s;
 	fields_init(&f, c->body, err);
 	v1_read_job(&f, &s->terms);
 	return fields_end(&f);

@@ -13,9 +13,8 @@ struct devices_call {
 
 static enum err_code read_path(struct v1_call *c, struct err *err)
 {
-	struct devices_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
+	struct devices_call *k = v1_request(c, sizeof(*k));
 
-	c->request = k;
 	return v1_subject_param(c, 0, &k->subject, err);
 }
 

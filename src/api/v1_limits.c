@@ -278,8 +278,8 @@ void limit_call_headers(struct v1_call *v, const struct limit_call *c, int64_t n
 enum { TOP_DEFAULT = 20, TOP_MAX = 100, STATUS_LIMITED = 429 };
 
 struct limits_call {
-	struct limit_call call;
-	bool              enforce;
+	struct limit_call *call; /* it outlives a run: what was taken in memory stays taken */
+	bool               enforce;
 };
 
 /* ---- allow and refund ---- */
@@ -293,25 +293,25 @@ static bool is_keyed(const struct v1_call *c)
 /* {policy, key, cost} or {all: […]}. */
 static enum err_code call_decode(struct v1_call *c, enum limit_verb verb, struct err *err)
 {
-	struct limits_call    *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct limits_call    *l = v1_request(c, sizeof(*l));
 	struct limit_policies *set = limit_call_policies(c);
 	struct fields          f;
 
-	c->request = l;
-	l->call.verb = verb;
+	l->call = arena_zalloc(c->ctx.arena, sizeof(*l->call));
+	l->call->verb = verb;
 	fields_init(&f, c->body, err);
 	if (fields_has(&f, "all"))
-		limit_call_read_list(c, &f, "all", set, &l->call);
+		limit_call_read_list(c, &f, "all", set, l->call);
 	else
-		limit_call_read(c, &f, set, &l->call);
+		limit_call_read(c, &f, set, l->call);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
 	l->enforce = v1_read_enforce(c, &f);
 	if (fields_failed(&f))
 		return err->code;
-	if (!is_keyed(c) && !limits_needs_turn(c->ctx.services->limits, &l->call, c->ctx.now_us))
+	if (!is_keyed(c) && !limits_needs_turn(c->ctx.services->limits, l->call, c->ctx.now_us))
 		c->call.kind = READ;
-	c->call.tableless = !limits_needs_table(&l->call);
+	c->call.tableless = !limits_needs_table(l->call);
 	return ERR_NONE;
 }
 
@@ -319,18 +319,18 @@ static enum err_code call_run(struct v1_call *c, struct err *err)
 {
 	struct limits_call *l = c->request;
 
-	return limits_run(&c->ctx, &l->call, err);
+	return limits_run(&c->ctx, l->call, err);
 }
 
 static void call_encode(struct v1_call *c, struct json_writer *w)
 {
 	struct limits_call *l = c->request;
 
-	if (l->enforce && !l->call.allowed)
+	if (l->enforce && !l->call->allowed)
 		c->status = STATUS_LIMITED;
-	limit_call_headers(c, &l->call, c->ctx.now_us);
+	limit_call_headers(c, l->call, c->ctx.now_us);
 	json_begin_object(w);
-	limit_call_write(w, &l->call, c->ctx.now_us);
+	limit_call_write(w, l->call, c->ctx.now_us);
 	json_end_object(w);
 }
 
@@ -338,14 +338,14 @@ void allow_committed(struct v1_call *c)
 {
 	struct limits_call *l = c->request;
 
-	limits_kept(c->ctx.services->limits, &l->call, c->ctx.now_us);
+	limits_kept(c->ctx.services->limits, l->call, c->ctx.now_us);
 }
 
 enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err)
 {
 	struct limits_call *l = c->request;
 
-	return limits_failed(c->ctx.services->limits, &l->call, c->ctx.now_us, rc, err);
+	return limits_failed(c->ctx.services->limits, l->call, c->ctx.now_us, rc, err);
 }
 
 enum err_code allow_decode(struct v1_call *c, struct err *err)
@@ -387,10 +387,9 @@ struct top_call {
 
 enum err_code limits_top_decode(struct v1_call *c, struct err *err)
 {
-	struct top_call *t = arena_zalloc(c->ctx.arena, sizeof(*t));
+	struct top_call *t = v1_request(c, sizeof(*t));
 	struct bytes     max;
 
-	c->request = t;
 	t->max = TOP_DEFAULT;
 	t->set = limit_call_policies(c);
 	if (v1_query(c, "max", &max, err) != ERR_NONE)

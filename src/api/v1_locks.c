@@ -102,11 +102,10 @@ static void read_kind(struct fields *f, const struct rules *rules, struct lock_c
 
 enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 {
-	struct lock_call   *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct lock_call   *l = v1_request(c, sizeof(*l));
 	const struct rules *rules = v1_rules(c);
 	struct fields       f;
 
-	c->request = l;
 	if (read_path(c, &l->lock, err) != ERR_NONE ||
 	    v1_check_lock(rules, l->lock.journey, l->lock.name, err) != ERR_NONE)
 		return err->code;
@@ -161,9 +160,8 @@ void lock_set_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code lock_clear_decode(struct v1_call *c, struct err *err)
 {
-	struct lock_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct lock_call *l = v1_request(c, sizeof(*l));
 
-	c->request = l;
 	if (read_path(c, &l->lock, err) != ERR_NONE ||
 	    v1_query_qualifier(c, "qualifier", &l->lock.qualifier, err) != ERR_NONE)
 		return err->code;
@@ -268,10 +266,9 @@ static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struc
 
 enum err_code lock_list_decode(struct v1_call *c, struct err *err)
 {
-	struct list_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct list_call *l = v1_request(c, sizeof(*l));
 	struct bytes      cursor;
 
-	c->request = l;
 	if (read_filter(c, &l->q, err) != ERR_NONE || read_limit(c, &l->q.limit, err) != ERR_NONE ||
 	    v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
@@ -428,11 +425,10 @@ enum err_code unlock_name(struct v1_call *c, struct err *err)
 
 enum err_code unlock_decode(struct v1_call *c, struct err *err)
 {
-	struct unlock_call *u = arena_zalloc(c->ctx.arena, sizeof(*u));
+	struct unlock_call *u = v1_request(c, sizeof(*u));
 	struct bytes        cursor;
 	struct fields       f;
 
-	c->request = u;
 	fields_init(&f, c->body, err);
 	read_subjects(c, &f, u);
 	if (!read_where(c, &f, u) && u->named_count == 0)

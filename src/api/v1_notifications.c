@@ -260,10 +260,9 @@ static void read_devices(struct v1_call *c, struct fields *f, struct notify_requ
 
 enum err_code notify_decode(struct v1_call *c, struct err *err)
 {
-	struct notify_call *n = arena_zalloc(c->ctx.arena, sizeof(*n));
+	struct notify_call *n = v1_request(c, sizeof(*n));
 	struct fields       f;
 
-	c->request = n;
 	if (v1_user_param(c, &n->q.user, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
@@ -314,12 +313,11 @@ enum err_code broadcast_name(struct v1_call *c, struct err *err)
 
 enum err_code broadcast_decode(struct v1_call *c, struct err *err)
 {
-	struct broadcast_call *b = arena_zalloc(c->ctx.arena, sizeof(*b));
+	struct broadcast_call *b = v1_request(c, sizeof(*b));
 	struct job_new         job = {0};
 	struct fields          f;
 	int                    platform;
 
-	c->request = b;
 	fields_init(&f, c->body, err);
 	read_message(c, &f, &b->q.message);
 	if (fields_has(&f, "platform")) {
@@ -356,9 +354,8 @@ struct get_call {
 
 enum err_code notification_get_decode(struct v1_call *c, struct err *err)
 {
-	struct get_call *g = arena_zalloc(c->ctx.arena, sizeof(*g));
+	struct get_call *g = v1_request(c, sizeof(*g));
 
-	c->request = g;
 	g->id = c->params[0];
 	if (g->id.len > JOB_ID_CHARS || !bytes_hold_only(g->id, "-"))
 		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such notification");
@@ -447,11 +444,10 @@ struct list_call {
 
 enum err_code notification_list_decode(struct v1_call *c, struct err *err)
 {
-	struct list_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct list_call *l = v1_request(c, sizeof(*l));
 	struct bytes      limit, cursor, partition;
 	uint64_t          number = NOTIFICATIONS_PAGE_DEFAULT;
 
-	c->request = l;
 	if (v1_query(c, "limit", &limit, err) != ERR_NONE || v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
 	if (limit.data != NULL && (!bytes_to_u64(limit, NOTIFICATIONS_PAGE_MAX, &number) || number < 1))

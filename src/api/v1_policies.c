@@ -7,6 +7,15 @@
 #include "service/lock_ending.h"
 #include "service/policy_store.h"
 
+/* PUT and DELETE: locks that would end, which are counted a page a turn. It goes from turn to turn. */
+struct counting {
+	struct document    *old; /* what is replaced, of a kind with a heritage; NULL: not known yet */
+	struct locks_ending ending;
+	bool                goes_on; /* the last turn only counted */
+	unsigned            turns;   /* of those */
+	struct arena        before;  /* the call's memory, after the first of them */
+};
+
 struct policies_call {
 	const struct document_kind *kind;
 	struct document            *document; /* GET: in force; else the new one, until it is installed */
@@ -14,24 +23,18 @@ struct policies_call {
 	int64_t                     read;     /* that version; or the one that If-Match names */
 	struct policy_version shown; /* the answer; its text is in the call's arena, or the document's */
 	bool                  in_force;
-
-	/* PUT and DELETE: locks that would end, which are counted a page a turn */
-	bool                force;
-	struct document    *old; /* what is replaced, of a kind with a heritage; NULL: not known yet */
-	struct locks_ending ending;
-	bool                counting; /* the last turn only counted */
-	unsigned            turns;    /* of those */
-	struct arena        before;   /* the call's memory, after the first of them */
+	bool                  force;
+	struct counting      *counting;
 };
 
 enum { COUNTING_TURNS_MAX = 4000, COUNTING_PAUSE_US = 1000 };
 
 static enum err_code find_kind(struct v1_call *c, struct err *err)
 {
-	struct policies_call *p = arena_zalloc(c->ctx.arena, sizeof(*p));
+	struct policies_call *p = v1_request(c, sizeof(*p));
 
+	p->counting = arena_zalloc(c->ctx.arena, sizeof(*p->counting));
 	p->kind = policy_store_kind(c->ctx.services->policies, c->params[0]);
-	c->request = p;
 	if (p->kind == NULL)
 		return err_field(err, ERR_NOT_FOUND, "name",
 		                 "name: must be attempts, limits, users or events");
@@ -43,7 +46,7 @@ static void release(struct v1_call *c)
 	struct policies_call *p = c->request;
 
 	document_release(p->document);
-	document_release(p->old);
+	document_release(p->counting->old);
 }
 
 static void show_document(struct policies_call *p)
@@ -63,9 +66,9 @@ static void encode(struct v1_call *c, struct json_writer *w)
 	json_member_i64(w, BYTES("version"), p->shown.version);
 	json_member_bool(w, BYTES("in_force"), p->in_force);
 	json_member_text(w, BYTES("origin"), bytes_of(document_origin_name(p->shown.origin)));
-	if (p->old != NULL && locks_ending_any(&p->ending)) {
-		json_member_i64(w, BYTES("locks_ended"), p->ending.count);
-		json_member_bool(w, BYTES("more_locks_ended"), p->ending.more);
+	if (p->counting->old != NULL && locks_ending_any(&p->counting->ending)) {
+		json_member_i64(w, BYTES("locks_ended"), p->counting->ending.count);
+		json_member_bool(w, BYTES("more_locks_ended"), p->counting->ending.more);
 	}
 	json_name(w, BYTES("document"));
 	json_raw(w, p->shown.text);
@@ -98,7 +101,7 @@ enum err_code policy_get_decode(struct v1_call *c, struct err *err)
 		return err->code;
 	p = c->request;
 	p->document = document_acquire(p->kind->holder);
-	c->release = release;
+	v1_hold(c, p->document);
 	return ERR_NONE;
 }
 
@@ -118,7 +121,7 @@ static enum err_code find_version(struct v1_call *c, struct policies_call *p, st
 		                 p->read, POLICY_VERSIONS_KEPT);
 	if (policy_store_shipped(c->ctx.services->policies, p->kind, &shipped, err) != ERR_NONE)
 		return err->code;
-	document_release(p->document);
+	v1_hold(c, shipped);
 	p->document = shipped;
 	show_document(p);
 	return ERR_NONE;
@@ -183,14 +186,14 @@ static enum err_code read_change(struct v1_call *c, struct err *err)
 /* Another turn, with the memory of the last one. */
 static bool count_again(struct v1_call *c, enum err_code rc, bool last, int64_t *pause_us)
 {
-	struct policies_call *p = c->request;
+	struct counting *n = ((struct policies_call *)c->request)->counting;
 
-	if (rc != ERR_OVERLOADED || !p->counting || last || p->turns == COUNTING_TURNS_MAX)
+	if (rc != ERR_OVERLOADED || !n->goes_on || last || n->turns == COUNTING_TURNS_MAX)
 		return false;
-	if (p->turns++ == 0)
-		p->before = *c->ctx.arena;
+	if (n->turns++ == 0)
+		n->before = *c->ctx.arena;
 	else
-		arena_rewind(c->ctx.arena, p->before);
+		arena_rewind(c->ctx.arena, n->before);
 	*pause_us = COUNTING_PAUSE_US;
 	return true;
 }
@@ -238,16 +241,16 @@ enum err_code policy_delete_decode(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
-static enum err_code count_ending(struct v1_call *c, struct policies_call *p, struct err *err)
+static enum err_code count_ending(struct v1_call *c, struct counting *n, struct err *err)
 {
-	if (p->ending.whole)
+	if (n->ending.whole)
 		return ERR_NONE;
-	if (locks_ending_step(&c->ctx, &p->ending, err) != ERR_NONE)
+	if (locks_ending_step(&c->ctx, &n->ending, err) != ERR_NONE)
 		return err->code;
-	p->counting = !p->ending.whole;
-	return p->counting ? err_set(err, ERR_OVERLOADED,
-	                             "the locks that would end are still being counted; try again")
-	                   : ERR_NONE;
+	n->goes_on = !n->ending.whole;
+	return n->goes_on ? err_set(err, ERR_OVERLOADED,
+	                            "the locks that would end are still being counted; try again")
+	                  : ERR_NONE;
 }
 
 /* The first turn says what it replaces. Those that follow count, and the last one does it. */
@@ -255,24 +258,25 @@ static enum err_code change_run(struct v1_call *c, struct err *err)
 {
 	struct policies_call *p = c->request;
 	struct policy_change  change = {p->kind, p->read, p->shown.text, p->shown.origin, p->document};
+	struct counting      *n = p->counting;
 	struct document      *old;
 
-	p->counting = false;
-	if (p->old != NULL && count_ending(c, p, err) != ERR_NONE)
+	n->goes_on = false;
+	if (n->old != NULL && count_ending(c, n, err) != ERR_NONE)
 		return err->code;
 	if (policy_store_change(&c->ctx, &change, &old, err) != ERR_NONE)
 		return err->code;
-	if (old == NULL || p->old != NULL || ctx_guesses(&c->ctx))
+	if (old == NULL || n->old != NULL || ctx_guesses(&c->ctx))
 		document_release(old); /* the same version, as If-Match says; or maybe another one */
 	else
-		locks_ending_init(&p->ending, p->old = old, p->document, c->ctx.now_s);
-	if (p->old == NULL)
+		locks_ending_init(&n->ending, n->old = old, p->document, c->ctx.now_s);
+	if (n->old == NULL)
 		return ERR_NONE;
-	if (count_ending(c, p, err) != ERR_NONE)
+	if (count_ending(c, n, err) != ERR_NONE)
 		return err->code;
-	return p->force || !locks_ending_any(&p->ending)
+	return p->force || !locks_ending_any(&n->ending)
 	               ? ERR_NONE
-	               : locks_ending_refuse(&p->ending, "send ?force=true to let them end", err);
+	               : locks_ending_refuse(&n->ending, "send ?force=true to let them end", err);
 }
 
 enum err_code policy_put_run(struct v1_call *c, struct err *err)

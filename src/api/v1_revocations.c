@@ -88,10 +88,9 @@ static void revoke_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code user_revoke_decode(struct v1_call *c, struct err *err)
 {
-	struct revoke_call *v = arena_zalloc(c->ctx.arena, sizeof(*v));
+	struct revoke_call *v = v1_request(c, sizeof(*v));
 	struct fields       f;
 
-	c->request = v;
 	v->q.kind = REVOKED_USER;
 	if (v1_user_param(c, &v->q.name, err) != ERR_NONE)
 		return err->code;
@@ -217,10 +216,9 @@ static void read_client(struct fields *f, struct revocation *q)
 /* Of a whole token, only what its issuer signed says whose it is. */
 enum err_code token_revoke_name(struct v1_call *c, struct err *err)
 {
-	struct revoke_call *v = arena_zalloc(c->ctx.arena, sizeof(*v));
+	struct revoke_call *v = v1_request(c, sizeof(*v));
 	struct fields       f;
 
-	c->request = v;
 	fields_init(&f, c->body, err);
 	v->q.kind = REVOKED_TOKEN;
 	if (fields_has(&f, "token") + fields_has(&f, "jti") + fields_has(&f, "user") +
@@ -281,10 +279,9 @@ void token_revoke_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code revoke_all_decode(struct v1_call *c, struct err *err)
 {
-	struct revoke_call *v = arena_zalloc(c->ctx.arena, sizeof(*v));
+	struct revoke_call *v = v1_request(c, sizeof(*v));
 	struct fields       f;
 
-	c->request = v;
 	v->q.kind = REVOKED_ALL;
 	fields_init(&f, c->body, err);
 	v->q.reason = read_reason(&f, true);
@@ -334,11 +331,10 @@ static void read_users(struct v1_call *c, struct fields *f, struct mass_revocati
 
 enum err_code revoke_users_decode(struct v1_call *c, struct err *err)
 {
-	struct revoke_users_call *v = arena_zalloc(c->ctx.arena, sizeof(*v));
+	struct revoke_users_call *v = v1_request(c, sizeof(*v));
 	struct job_new            job = {0};
 	struct fields             f;
 
-	c->request = v;
 	fields_init(&f, c->body, err);
 	read_users(c, &f, &v->q);
 	v->q.status = fields_choice(&f, "status", user_status_names, MASS_REVOCATION_ANY_STATUS);
@@ -390,11 +386,10 @@ static enum err_code read_kind(struct bytes name, enum revocation_kind *out, str
 
 enum err_code revocation_list_decode(struct v1_call *c, struct err *err)
 {
-	struct list_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct list_call *l = v1_request(c, sizeof(*l));
 	struct bytes      kind, limit, cursor, none;
 	uint64_t          number = REVOCATIONS_PAGE_DEFAULT;
 
-	c->request = l;
 	if (v1_query(c, "kind", &kind, err) != ERR_NONE || v1_query(c, "limit", &limit, err) != ERR_NONE ||
 	    v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;

@@ -126,10 +126,9 @@ struct state_set_call {
 
 enum err_code state_set_decode(struct v1_call *c, struct err *err)
 {
-	struct state_set_call *s = arena_zalloc(c->ctx.arena, sizeof(*s));
+	struct state_set_call *s = v1_request(c, sizeof(*s));
 	struct fields          f;
 
-	c->request = s;
 	if (read_path(c, &s->subject, &s->family, err) != ERR_NONE)
 		return err->code;
 	s->intervention.q.subject = s->subject;
@@ -174,9 +173,8 @@ struct state_clear_call {
 
 enum err_code state_clear_decode(struct v1_call *c, struct err *err)
 {
-	struct state_clear_call *s = arena_zalloc(c->ctx.arena, sizeof(*s));
+	struct state_clear_call *s = v1_request(c, sizeof(*s));
 
-	c->request = s;
 	return read_path(c, &s->subject, &s->family, err);
 }
 
@@ -230,11 +228,10 @@ enum err_code reset_name(struct v1_call *c, struct err *err)
 
 enum err_code reset_decode(struct v1_call *c, struct err *err)
 {
-	struct reset_call *r = arena_zalloc(c->ctx.arena, sizeof(*r));
+	struct reset_call *r = v1_request(c, sizeof(*r));
 	struct bytes       name;
 	struct fields      f;
 
-	c->request = r;
 	r->q.rules = v1_rules(c);
 	if (v1_subject_param(c, 0, &r->q.subject, err) != ERR_NONE)
 		return err->code;

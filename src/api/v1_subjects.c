@@ -97,9 +97,8 @@ static enum err_code check_prefix(struct v1_call *c, struct bytes prefix, struct
 
 static enum err_code read_call(struct v1_call *c, struct err *err)
 {
-	struct subject_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
+	struct subject_call *k = v1_request(c, sizeof(*k));
 
-	c->request = k;
 	if (v1_subject_param(c, 0, &k->id, err) != ERR_NONE || read_prefix(c, &k->prefix, err) != ERR_NONE)
 		return err->code;
 	return check_prefix(c, k->prefix, err);
@@ -361,9 +360,8 @@ enum err_code subject_explain_name(struct v1_call *c, struct err *err)
 
 enum err_code subject_explain_decode(struct v1_call *c, struct err *err)
 {
-	struct explain_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
+	struct explain_call *k = v1_request(c, sizeof(*k));
 
-	c->request = k;
 	k->rules = v1_rules(c);
 	return v1_subject_param(c, 0, &k->id, err);
 }

@@ -78,9 +78,8 @@ struct sync_call {
 
 enum err_code sync_user_decode(struct v1_call *c, struct err *err)
 {
-	struct sync_call *s = arena_zalloc(c->ctx.arena, sizeof(*s));
+	struct sync_call *s = v1_request(c, sizeof(*s));
 
-	c->request = s;
 	if (read_record(c, &s->q, err) != ERR_NONE)
 		return err->code;
 	s->neutral = is_neutral(c, &s->q);
@@ -152,9 +151,8 @@ bool v1_deliver_again(struct v1_call *c, enum err_code rc, bool last, int64_t *p
 
 enum err_code sync_event_decode(struct v1_call *c, struct err *err)
 {
-	struct v1_delivery *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+	struct v1_delivery *d = v1_request(c, sizeof(*d));
 
-	c->request = d;
 	c->again = v1_deliver_again;
 	if (read_record(c, &d->q, err) != ERR_NONE)
 		return err->code;

@@ -29,9 +29,8 @@ static void started_encode(struct v1_call *c, struct json_writer *w)
 static struct start_call *start_begin(struct v1_call *c, struct fields *f, struct err *err)
 {
 	static const struct json nothing = {.type = JSON_OBJECT};
-	struct start_call       *s = arena_zalloc(c->ctx.arena, sizeof(*s));
+	struct start_call       *s = v1_request(c, sizeof(*s));
 
-	c->request = s;
 	fields_init(f, c->body == NULL ? &nothing : c->body, err);
 	return s;
 }
@@ -138,11 +137,10 @@ struct missing_call {
 
 enum err_code missing_list_decode(struct v1_call *c, struct err *err)
 {
-	struct missing_call *m = arena_zalloc(c->ctx.arena, sizeof(*m));
+	struct missing_call *m = v1_request(c, sizeof(*m));
 	struct bytes         limit, cursor, prefix;
 	uint64_t             number = MISSING_PAGE_DEFAULT;
 
-	c->request = m;
 	if (v1_query(c, "limit", &limit, err) != ERR_NONE || v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
 	if (limit.data != NULL && (!bytes_to_u64(limit, MISSING_PAGE_MAX, &number) || number < 1))

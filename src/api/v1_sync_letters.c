@@ -20,11 +20,10 @@ struct letters_call {
 
 enum err_code letters_list_decode(struct v1_call *c, struct err *err)
 {
-	struct letters_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct letters_call *l = v1_request(c, sizeof(*l));
 	struct bytes         limit, cursor, prefix;
 	uint64_t             number = LETTERS_PAGE_DEFAULT;
 
-	c->request = l;
 	if (v1_query(c, "limit", &limit, err) != ERR_NONE ||
 	    v1_query(c, "cursor", &cursor, err) != ERR_NONE ||
 	    v1_query(c, "error", &l->q.error, err) != ERR_NONE)
@@ -113,9 +112,8 @@ struct letter_call {
 
 static enum err_code letter_decode(struct v1_call *c, struct err *err)
 {
-	struct letter_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct letter_call *l = v1_request(c, sizeof(*l));
 
-	c->request = l;
 	l->key = (struct dead_letter_key){c->params[0], c->params[1]};
 	if (!sync_provider_is(l->key.provider))
 		return err_field(err, ERR_INVALID, "provider",

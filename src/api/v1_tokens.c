@@ -10,7 +10,8 @@
 struct verify_call {
 	struct v1_token     token;
 	const struct rules *rules;
-	struct check       *check;  /* NULL: no actions were asked about */
+	struct check        check; /* nothing in it: no actions were asked about */
+	struct checked      checked;
 	struct attempt      nobody; /* whom it is about, until the token is judged */
 	bool                enforce;
 };
@@ -51,7 +52,8 @@ static enum err_code check_denied(struct v1_call *c, struct bytes user, struct e
 	return err_set(err, ERR_ACCESS, "the policy of this key denies it the user of this token");
 }
 
-enum err_code v1_token_judge(struct v1_call *c, struct v1_token *t, struct check *check, struct err *err)
+enum err_code v1_token_judge(struct v1_call *c, struct v1_token *t, const struct token_actions *actions,
+                             struct err *err)
 {
 	struct token_facts facts = {.issuer = t->jwt.issuer,
 	                            .jti = t->jwt.id,
@@ -69,8 +71,8 @@ enum err_code v1_token_judge(struct v1_call *c, struct v1_token *t, struct check
 	}
 	if (check_denied(c, t->jwt.subject, err) != ERR_NONE)
 		return err->code;
-	if (check != NULL)
-		rc = token_judge_actions(&c->ctx, &facts, check, &t->is, err);
+	if (actions != NULL)
+		rc = token_judge_actions(&c->ctx, &facts, actions, &t->is, err);
 	else
 		rc = token_judge(&c->ctx, &facts, t->rules, &t->is, err);
 	if (rc == ERR_NONE && !bytes_equal(t->is.user, t->jwt.subject)) /* the owner of the address */
@@ -150,12 +152,11 @@ enum err_code token_verify_name(struct v1_call *c, struct err *err)
 
 enum err_code token_verify_decode(struct v1_call *c, struct err *err)
 {
-	struct verify_call *v = arena_zalloc(c->ctx.arena, sizeof(*v));
+	struct verify_call *v = v1_request(c, sizeof(*v));
 	const struct json  *token;
 	struct bytes        audience;
 	struct fields       f;
 
-	c->request = v;
 	c->who = &v->nobody;
 	v->rules = v1_rules(c);
 	fields_init(&f, c->body, err);
@@ -164,9 +165,8 @@ enum err_code token_verify_decode(struct v1_call *c, struct err *err)
 		fields_fail(&f, "token", ERR_INVALID, "must be a JSON Web Token, as a string");
 	audience = fields_text_or(&f, "audience", TOKEN_TEXT_BYTES_MAX, (struct bytes){NULL, 0});
 	if (asks_actions(&f)) {
-		v->check = arena_zalloc(c->ctx.arena, sizeof(*v->check));
-		v->check->who.rules = v->rules;
-		check_read(c, &f, v->check);
+		v->check.who.rules = v->rules;
+		check_read(c, &f, &v->check);
 	}
 	v->enforce = v1_read_enforce(c, &f);
 	if (fields_end(&f) != ERR_NONE)
@@ -178,9 +178,10 @@ enum err_code token_verify_decode(struct v1_call *c, struct err *err)
 
 enum err_code token_verify_run(struct v1_call *c, struct err *err)
 {
-	struct verify_call *v = c->request;
+	struct verify_call  *v = c->request;
+	struct token_actions actions = {&v->check, &v->checked};
 
-	if (v1_token_judge(c, &v->token, v->check, err) != ERR_NONE)
+	if (v1_token_judge(c, &v->token, v->check.action_count > 0 ? &actions : NULL, err) != ERR_NONE)
 		return err->code;
 	if (v->enforce && v->token.is.inactive) {
 		v1_token_count(c, &v->token);
@@ -212,8 +213,8 @@ void token_verify_encode(struct v1_call *c, struct json_writer *w)
 		json_member_text(w, BYTES("detail"),
 		                 bytes_of(t->is.foreign ? foreign_text : token_outcome_text(t->outcome)));
 	v1_write_required(w, &t->is.required);
-	if (v->check != NULL && t->outcome == TOKEN_VALID)
-		check_write(w, v->check, c->ctx.now_us);
+	if (v->check.action_count > 0 && t->outcome == TOKEN_VALID)
+		check_write(w, &(struct check_shown){&v->check, &v->checked}, c->ctx.now_us);
 	v1_write_degraded(c, w);
 	json_end_object(w);
 }

@@ -26,9 +26,10 @@ struct v1_token {
 /* `audience`: one more that must be the token's; empty: the issuer's rules say enough. In decode. */
 void v1_token_read(struct v1_call *c, struct bytes text, struct bytes audience, struct v1_token *out);
 
-/* Sets t->is, also of one that is not valid. check: actions that are asked about, or NULL. ERR_ACCESS if the caller's policy denies
+/* Sets t->is, also of one that is not valid. actions: those that are asked about, or NULL. ERR_ACCESS if the caller's policy denies
  * it this user. In run. */
-enum err_code v1_token_judge(struct v1_call *c, struct v1_token *t, struct check *check, struct err *err);
+enum err_code v1_token_judge(struct v1_call *c, struct v1_token *t, const struct token_actions *actions,
+                             struct err *err);
 
 /* "valid", and of one that was verified "subject", "issuer", "client", "token_use", "issued_at", "expires_at"; of one that is
  * revoked "revoked"; as members. */

@@ -149,9 +149,8 @@ struct emails_call {
 
 enum err_code email_list_decode(struct v1_call *c, struct err *err)
 {
-	struct emails_call *e = arena_zalloc(c->ctx.arena, sizeof(*e));
+	struct emails_call *e = v1_request(c, sizeof(*e));
 
-	c->request = e;
 	return v1_user_param(c, &e->q.user, err);
 }
 
@@ -177,10 +176,9 @@ void email_list_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code email_add_decode(struct v1_call *c, struct err *err)
 {
-	struct emails_call *e = arena_zalloc(c->ctx.arena, sizeof(*e));
+	struct emails_call *e = v1_request(c, sizeof(*e));
 	struct fields       f;
 
-	c->request = e;
 	if (v1_user_param(c, &e->q.user, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
@@ -236,9 +234,8 @@ struct email_call {
 
 static enum err_code email_decode(struct v1_call *c, struct err *err)
 {
-	struct email_call *e = arena_zalloc(c->ctx.arena, sizeof(*e));
+	struct email_call *e = v1_request(c, sizeof(*e));
 
-	c->request = e;
 	if (v1_user_param(c, &e->q.user, err) != ERR_NONE)
 		return err->code;
 	e->q.email_id = c->params[1];
@@ -351,10 +348,9 @@ void email_remove_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code email_primary_decode(struct v1_call *c, struct err *err)
 {
-	struct email_call *e = arena_zalloc(c->ctx.arena, sizeof(*e));
+	struct email_call *e = v1_request(c, sizeof(*e));
 	struct fields      f;
 
-	c->request = e;
 	if (v1_user_param(c, &e->q.user, err) != ERR_NONE || v1_user_match(c, &e->match, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);

@@ -262,10 +262,9 @@ struct create_call {
 
 enum err_code user_create_decode(struct v1_call *c, struct err *err)
 {
-	struct create_call *u = arena_zalloc(c->ctx.arena, sizeof(*u));
+	struct create_call *u = v1_request(c, sizeof(*u));
 	struct fields       f;
 
-	c->request = u;
 	fields_init(&f, c->body, err);
 	u->q.id = fields_text_or(&f, "id", USER_ID_BYTES_MAX, (struct bytes){NULL, 0});
 	if (!fields_failed(&f) && u->q.id.len > 0 && !user_id_is(u->q.id))
@@ -331,9 +330,8 @@ struct user_call {
 
 static enum err_code user_decode(struct v1_call *c, struct err *err)
 {
-	struct user_call *u = arena_zalloc(c->ctx.arena, sizeof(*u));
+	struct user_call *u = v1_request(c, sizeof(*u));
 
-	c->request = u;
 	if (v1_user_param(c, &u->q.id, err) != ERR_NONE)
 		return err->code;
 	return v1_user_match(c, &u->q.match, err);
@@ -353,9 +351,8 @@ static enum err_code become(struct v1_call *c, enum user_status status, struct e
 
 enum err_code user_get_decode(struct v1_call *c, struct err *err)
 {
-	struct user_call *u = arena_zalloc(c->ctx.arena, sizeof(*u));
+	struct user_call *u = v1_request(c, sizeof(*u));
 
-	c->request = u;
 	return v1_user_param(c, &u->q.id, err);
 }
 
@@ -489,11 +486,10 @@ static bool is_hidden(struct v1_call *c, const struct user *u)
 
 enum err_code user_list_decode(struct v1_call *c, struct err *err)
 {
-	struct list_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct list_call *l = v1_request(c, sizeof(*l));
 	struct bytes      limit, cursor;
 	uint64_t          number = USERS_PAGE_DEFAULT;
 
-	c->request = l;
 	if (v1_query(c, "limit", &limit, err) != ERR_NONE || v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
 	if (limit.data != NULL && (!bytes_to_u64(limit, USERS_PAGE_MAX, &number) || number < 1))
@@ -539,11 +535,10 @@ struct lookup_call {
 
 enum err_code user_lookup_decode(struct v1_call *c, struct err *err)
 {
-	struct lookup_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct lookup_call *l = v1_request(c, sizeof(*l));
 	struct fields       f;
 	struct bytes        typed;
 
-	c->request = l;
 	fields_init(&f, c->body, err);
 	l->email = v1_read_email(c, &f, "email", &typed);
 	return fields_end(&f);

@@ -163,7 +163,8 @@ static bool own(struct delivery_target *t)
 	bool            good;
 
 	own_call_init(&s.own, t->options.services, t->options.store);
-	good = own_call_run(&s.own, own_it, SETTLE_COST_BYTES, &err) == ERR_NONE;
+	good = own_call_run(&s.own, &(struct own_step){own_it, sizeof(s), SETTLE_COST_BYTES}, &err) ==
+	       ERR_NONE;
 	if (good && !s.mine)
 		gauges_clear(t);
 	good = t->mine = good && s.mine;
@@ -330,7 +331,7 @@ bool delivery_target_write(struct delivery_target *t)
 	pthread_mutex_lock(&t->lock);
 	settle_collect(t, &s, notes);
 	pthread_mutex_unlock(&t->lock);
-	rc = own_call_run(&s.own, settle_it, SETTLE_COST_BYTES, &err);
+	rc = own_call_run(&s.own, &(struct own_step){settle_it, sizeof(s), SETTLE_COST_BYTES}, &err);
 	pthread_mutex_lock(&t->lock);
 	window_noted(&t->window, rc == ERR_NONE && !s.lost);
 	if (rc == ERR_NONE && !s.lost)
@@ -387,7 +388,9 @@ void delivery_target_stay_owner(struct delivery_target *t)
 		return;
 	t->owned_us = steady_us();
 	own_call_init(&s.own, t->options.services, t->options.store);
-	if (own_call_run(&s.own, own_it, SETTLE_COST_BYTES, &err) == ERR_NONE && !s.mine)
+	if (own_call_run(&s.own, &(struct own_step){own_it, sizeof(s), SETTLE_COST_BYTES}, &err) ==
+	            ERR_NONE &&
+	    !s.mine)
 		t->reload = true;
 	own_call_release(&s.own);
 }

@@ -92,7 +92,8 @@ static bool takes_turn(struct event_trimmer *t)
 	bool        good;
 
 	own_call_init(&s.own, t->services, t->store);
-	good = own_call_run(&s.own, lease_run, STEP_COST_BYTES, &err) == ERR_NONE;
+	good = own_call_run(&s.own, &(struct own_step){lease_run, sizeof(s), STEP_COST_BYTES}, &err) ==
+	       ERR_NONE;
 	note_outcome(t, good, &err);
 	own_call_release(&s.own);
 	return good && s.held;
@@ -107,7 +108,8 @@ static bool step(struct event_trimmer *t, uint32_t shard)
 
 	own_call_init(&s.own, t->services, t->store);
 	s.readers = arena_alloc(&s.own.arena, sizeof(*s.readers));
-	good = own_call_run(&s.own, step_run, STEP_COST_BYTES, &err) == ERR_NONE;
+	good = own_call_run(&s.own, &(struct own_step){step_run, sizeof(s), STEP_COST_BYTES}, &err) ==
+	       ERR_NONE;
 	if (good)
 		note(t, &s);
 	if (s.out.trimmed > 0)

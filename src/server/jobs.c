@@ -307,7 +307,8 @@ static void start_due(struct lane *l)
 			continue;
 		calling_init(&c, l);
 		c.kind = o->kinds[i];
-		if (own_call_run(&c.own, start_periodic, STEP_COST_BYTES, &err) == ERR_NONE &&
+		if (own_call_run(&c.own, &(struct own_step){start_periodic, sizeof(c), STEP_COST_BYTES},
+		                 &err) == ERR_NONE &&
 		    !c.started.existed)
 			log_info("started the job %.*s, which is due: %s", BYTES_ARG(c.started.job.id),
 			         c.kind->name);
@@ -350,11 +351,12 @@ static enum err_code step_run(struct calling *c, const struct job_kind *kind, st
 	enum err_code rc = kind->fetch == NULL ? ERR_NONE : fetch(c, kind, err);
 
 	if (rc == ERR_NONE)
-		rc = own_call_run(&c->own, take_step, STEP_COST_BYTES, err);
+		rc = own_call_run(&c->own, &(struct own_step){take_step, sizeof(*c), STEP_COST_BYTES}, err);
 	if (rc == ERR_NONE || job_fails_for_now(rc))
 		return rc;
 	c->why = err->text;
-	if (own_call_run(&c->own, take_step, STEP_COST_BYTES, &again) == ERR_NONE)
+	if (own_call_run(&c->own, &(struct own_step){take_step, sizeof(*c), STEP_COST_BYTES}, &again) ==
+	    ERR_NONE)
 		return ERR_NONE;
 	*err = again;
 	return ERR_OVERLOADED; /* and this, later */

@@ -158,7 +158,8 @@ static enum err_code page_tell(struct telling *t, const struct due_page *page, s
 	for (uint32_t i = 0; i < page->count && worker_goes_on(&t->e->worker); i += t->done) {
 		t->list = &page->list[i];
 		t->count = page->count - i < most ? page->count - i : most;
-		if (own_call_run(&t->own, tell, STEP_COST_BYTES, err) != ERR_NONE)
+		if (own_call_run(&t->own, &(struct own_step){tell, sizeof(*t), STEP_COST_BYTES}, err) !=
+		    ERR_NONE)
 			return err->code;
 	}
 	return ERR_NONE;
@@ -238,7 +239,9 @@ static void lease_ask(struct lock_expiry *e, int64_t now_s)
 	if (e->alone || (e->asked_s > 0 && now_s - e->asked_s < LEASE_S / 3))
 		return;
 	own_call_init(&t.own, e->services, e->store);
-	held_set(e, own_call_run(&t.own, ask, STEP_COST_BYTES, &err) == ERR_NONE && t.held);
+	held_set(e, own_call_run(&t.own, &(struct own_step){ask, sizeof(t), STEP_COST_BYTES}, &err) ==
+	                            ERR_NONE &&
+	                    t.held);
 	e->asked_s = now_s;
 	own_call_release(&t.own);
 }
@@ -259,7 +262,8 @@ static void lease_give_up(struct lock_expiry *e)
 	if (e->alone || !e->held)
 		return;
 	own_call_init(&t.own, e->services, e->store);
-	(void)own_call_run(&t.own, drop, STEP_COST_BYTES, &err); /* else it runs out */
+	(void)own_call_run(&t.own, &(struct own_step){drop, sizeof(t), STEP_COST_BYTES},
+	                   &err); /* else it runs out */
 	own_call_release(&t.own);
 }
 

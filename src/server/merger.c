@@ -76,7 +76,7 @@ static enum err_code merge(struct merger *m, uint64_t number, struct bytes recor
 	} else {
 		x.call.ctx.trace = x.s.trace;
 		x.rules = document_acquire(&m->options.services->rules);
-		rc = own_call_run(&x.call, decide, MERGE_COST_BYTES, err);
+		rc = own_call_run(&x.call, &(struct own_step){decide, sizeof(x), MERGE_COST_BYTES}, err);
 		document_release(&x.rules->base);
 	}
 	if (is_hopeless(rc)) {

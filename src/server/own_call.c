@@ -35,19 +35,19 @@ static enum err_code run_in_turn(struct turn_request *w, struct table *t)
 		ctx_begin(&c->ctx, t);
 		ctx_foresee(&c->ctx);
 		do {
-			rc = c->decide(c, &w->err);
+			rc = c->step->decide(c, &w->err);
 			if (rc == ERR_NONE)
 				rc = changes_commit(&c->ctx.changes, t, &w->err);
 		} while (ctx_again(&c->ctx, &rc, &w->err));
-	} while (changes_decide_again(&c->ctx.changes, t, rc, ++decisions));
+	} while (ctx_decides_again(&c->ctx, rc, ++decisions));
 	return rc;
 }
 
-enum err_code own_call_run(struct own_call *c, enum err_code (*decide)(struct own_call *c, struct err *err),
-                           size_t cost_bytes, struct err *err)
+enum err_code own_call_run(struct own_call *c, const struct own_step *step, struct err *err)
 {
-	c->base = (struct turn_request){.run = run_in_turn, .cost_bytes = cost_bytes};
-	c->decide = decide;
+	c->base = (struct turn_request){.run = run_in_turn, .cost_bytes = step->cost_bytes};
+	c->step = step;
+	ctx_state(&c->ctx, c + 1, step->whole_bytes - sizeof(*c));
 	if (store_run(c->store, &c->base, err) != ERR_NONE)
 		return err->code;
 	ctx_published(&c->ctx);

@@ -12,13 +12,15 @@
 #include "service/context.h"
 #include "table/store.h"
 
+struct own_step;
+
 struct own_call {
 	struct turn_request base;
 	struct store       *store;
 	struct arena        arena;
 	struct context      ctx;
 	/* Reads, decides, and adds to ctx. May be called again. */
-	enum err_code (*decide)(struct own_call *c, struct err *err);
+	const struct own_step *step;
 };
 
 void own_call_init(struct own_call *c, struct services *services, struct store *store);
@@ -27,8 +29,13 @@ void own_call_release(struct own_call *c);
 void own_call_read(struct own_call *c);
 void own_call_read_end(struct own_call *c);
 
-/* cost_bytes: what it counts against the bound of what may wait (store.h). */
-enum err_code own_call_run(struct own_call *c, enum err_code (*decide)(struct own_call *c, struct err *err),
-                           size_t cost_bytes, struct err *err);
+/* What `decide` is called with: the struct that begins with the own_call, as a whole. Each run begins with what follows the own_call in it as it was
+ * before the first (context.h, run_state). cost_bytes: what it counts against the bound of what may wait (store.h). */
+struct own_step {
+	enum err_code (*decide)(struct own_call *c, struct err *err);
+	size_t whole_bytes, cost_bytes;
+};
+
+enum err_code own_call_run(struct own_call *c, const struct own_step *step, struct err *err);
 
 #endif

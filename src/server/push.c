@@ -181,7 +181,8 @@ static enum err_code call_run(struct calling *c, enum commit what)
 	};
 	struct trouble *trouble = &c->s->troubles[what];
 	struct err      err;
-	enum err_code   rc = own_call_run(&c->own, decide[what], TURN_COST_BYTES, &err);
+	enum err_code   rc =
+	        own_call_run(&c->own, &(struct own_step){decide[what], sizeof(*c), TURN_COST_BYTES}, &err);
 
 	if (rc == ERR_NONE) {
 		tally_add(&c->s->p->numbers, &c->tally);

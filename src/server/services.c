@@ -213,7 +213,7 @@ static enum err_code check_identifiers(struct services *s, const struct serve_op
 	enum err_code    rc;
 
 	own_call_init(&x.call, s, store);
-	rc = own_call_run(&x.call, key_compare, COST_BYTES, err);
+	rc = own_call_run(&x.call, &(struct own_step){key_compare, sizeof(x), COST_BYTES}, err);
 	own_call_release(&x.call);
 	if (rc != ERR_NONE || x.same)
 		return rc;
@@ -249,7 +249,7 @@ static enum err_code shards_ask(struct shards_call *x, bool shared, struct err *
 	enum err_code rc;
 
 	if (shared)
-		return own_call_run(&x->call, shards_find, COST_BYTES, err);
+		return own_call_run(&x->call, &(struct own_step){shards_find, sizeof(*x), COST_BYTES}, err);
 	own_call_read(&x->call);
 	rc = shards_find(&x->call, err);
 	own_call_read_end(&x->call);
@@ -428,7 +428,8 @@ static void keep_versions(struct server_services *s, struct store *store)
 	struct err      err;
 
 	own_call_init(&c, &s->all, store);
-	if (own_call_run(&c, keep, POLICY_DOCUMENT_BYTES_MAX, &err) == ERR_NONE)
+	if (own_call_run(&c, &(struct own_step){keep, sizeof(c), POLICY_DOCUMENT_BYTES_MAX}, &err) ==
+	    ERR_NONE)
 		policy_store_kept(s->all.policies);
 	else if (!s->keeping_failed)
 		log_warn("the current version of the policy file was not stored, so it cannot be shown once "

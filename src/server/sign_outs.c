@@ -55,7 +55,7 @@ static void note(struct sign_outs_worker *w, const struct sign_out *q, const cha
 	struct err    err;
 
 	own_call_init(&n.own, w->services, w->store);
-	if (own_call_run(&n.own, note_it, NOTE_COST_BYTES, &err) !=
+	if (own_call_run(&n.own, &(struct own_step){note_it, sizeof(n), NOTE_COST_BYTES}, &err) !=
 	    ERR_NONE) /* it is called again: that is harmless */
 		log_warn("what became of a sign-out was not stored: %s", err.text);
 	own_call_release(&n.own);

@@ -8,7 +8,7 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-void check_join(struct check *c, const struct verdict *v, struct verdict_wait wait)
+void check_join(struct checked *c, const struct verdict *v, struct verdict_wait wait)
 {
 	bool first = c->verdict.kind == VERDICT_ALLOW;
 
@@ -25,18 +25,19 @@ void check_join(struct check *c, const struct verdict *v, struct verdict_wait wa
 }
 
 /* `who`: the whole person, the same for all actions. */
-static enum err_code check_action(struct context *ctx, struct check *c, struct attempt *who,
-                                  struct check_action *action, struct err *err)
+static enum err_code check_action(struct context *ctx, struct checked *c, struct attempt *who,
+                                  const struct rule *rule, struct err *err)
 {
-	struct assessment now;
+	struct check_action *action = &c->actions[c->action_count++];
+	struct assessment    now;
 
-	who->rule = action->rule;
+	who->rule = rule;
 	if (assess(ctx, who, &now, err) != ERR_NONE)
 		return err->code;
 	action->verdict = now.verdict;
 	action->shadow = now.shadow;
 	action->known_device = now.lane.open;
-	assessment_show(&now, action->rule, &action->nearest);
+	assessment_show(&now, rule, &action->nearest);
 	c->required = now.required; /* they are the subjects', whatever the action */
 	check_join(c, &now.verdict, verdict_wait_all(&now.verdict, ctx->now_us));
 	return ERR_NONE;
@@ -56,9 +57,9 @@ static const char *reason_of_never(const struct limit_call *call)
 	return limit_reason_name(LIMIT_COST_ABOVE);
 }
 
-static enum err_code check_limits(struct context *ctx, struct check *c, struct err *err)
+static enum err_code check_limits(struct context *ctx, struct limit_call *call, struct checked *c,
+                                  struct err *err)
 {
-	struct limit_call  *call = c->limits;
 	struct verdict      v = {.kind = VERDICT_LIMITED, .reason = "limit"};
 	struct verdict_wait wait = {0};
 	enum err_code       rc = limits_run(ctx, call, err);
@@ -77,14 +78,15 @@ static enum err_code check_limits(struct context *ctx, struct check *c, struct e
 	return ERR_NONE;
 }
 
-enum err_code check_run(struct context *ctx, struct check *c, struct err *err)
+enum err_code check_run(struct context *ctx, const struct check *q, struct checked *out, struct err *err)
 {
 	struct attempt *who = arena_alloc(ctx->arena, sizeof(*who));
 
-	if (c->action_count > 0 && attempt_whole(ctx, &c->who, who, err) != ERR_NONE)
+	*out = (struct checked){0};
+	if (q->action_count > 0 && attempt_whole(ctx, &q->who, who, err) != ERR_NONE)
 		return err->code;
-	for (uint32_t i = 0; i < c->action_count; i++)
-		if (check_action(ctx, c, who, &c->actions[i], err) != ERR_NONE)
+	for (uint32_t i = 0; i < q->action_count; i++)
+		if (check_action(ctx, out, who, q->actions[i], err) != ERR_NONE)
 			return err->code;
-	return c->limits == NULL ? ERR_NONE : check_limits(ctx, c, err);
+	return q->limits == NULL ? ERR_NONE : check_limits(ctx, q->limits, out, err);
 }

@@ -11,28 +11,32 @@
 
 enum { CHECK_ACTIONS_MAX = 16 };
 
+struct check {
+	struct attempt     who; /* without a rule: that is each action's */
+	const struct rule *actions[CHECK_ACTIONS_MAX];
+	uint32_t           action_count;
+	struct limit_call *limits; /* LIMIT_LOOK; NULL: none */
+};
+
 struct check_action {
-	const struct rule *rule;
 	struct verdict     verdict, shadow;
 	bool               known_device;
 	struct count_shown nearest;
 };
 
-struct check {
-	struct attempt         who; /* without a rule: that is each action's */
+struct checked {
 	struct check_action    actions[CHECK_ACTIONS_MAX];
-	uint32_t               action_count;
-	struct limit_call     *limits;  /* LIMIT_LOOK; NULL: none */
-	struct verdict         verdict; /* of all together */
-	struct verdict_wait    wait;    /* for the last of it */
+	uint32_t               action_count; /* as many as were asked about */
+	struct verdict         verdict;      /* of all together */
+	struct verdict_wait    wait;         /* for the last of it */
 	struct states_required required;
 };
 
 /* Changes nothing. Where a table of limits fails, their policies say whether it
  * goes on without them. */
-enum err_code check_run(struct context *ctx, struct check *c, struct err *err);
+enum err_code check_run(struct context *ctx, const struct check *q, struct checked *out, struct err *err);
 
 /* One more that stands against it: the longest wait is told, and none if one of them has no end. */
-void check_join(struct check *c, const struct verdict *v, struct verdict_wait wait);
+void check_join(struct checked *c, const struct verdict *v, struct verdict_wait wait);
 
 #endif

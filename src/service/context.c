@@ -27,9 +27,33 @@ void ctx_drop(struct context *ctx)
 		ctx->changes.known = ctx->services->outage->known;
 }
 
+void ctx_state(struct context *ctx, void *at, size_t bytes)
+{
+	ctx->state = (struct run_state){.at = at, .bytes = bytes};
+}
+
+/* On tables that are here it runs once: nothing is in its way (change.h, 3). */
+static bool runs_once(const struct context *ctx)
+{
+	const struct table *t = ctx->table;
+
+	return t->alone && ctx->services->outage == NULL && (t->backend == NULL || !t->backend->reads_wait);
+}
+
+static void state_fresh(struct context *ctx)
+{
+	struct run_state *s = &ctx->state;
+
+	if (s->before != NULL)
+		memcpy(s->at, s->before, s->bytes);
+	else if (s->bytes > 0 && !runs_once(ctx))
+		s->before = arena_copy(ctx->arena, (struct bytes){s->at, s->bytes}).data;
+}
+
 void ctx_begin(struct context *ctx, struct table *t)
 {
 	ctx->table = t;
+	state_fresh(ctx);
 	ctx->now_us = t->now_us;
 	ctx->now_s = t->now_us / 1000000;
 	ctx->changes.foresight = NULL;
@@ -54,7 +78,14 @@ bool ctx_again(struct context *ctx, enum err_code *rc, struct err *err)
 	if (*rc != ERR_NONE)
 		return false;
 	ctx_drop(ctx);
+	state_fresh(ctx);
 	return true;
+}
+
+bool ctx_decides_again(const struct context *ctx, enum err_code rc, unsigned decisions)
+{
+	return rc == ERR_CONDITION && !runs_once(ctx) &&
+	       changes_decide_again(&ctx->changes, ctx->table, rc, decisions);
 }
 
 void ctx_random(struct context *ctx, void *out, size_t len)

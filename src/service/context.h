@@ -15,6 +15,16 @@
 #include "service/foresight.h"
 #include "service/services.h"
 
+/* What a service function may change besides its changes: its caller's question and result, as bytes. A function runs several times for one
+ * call: in passes (foresight.h), when others wrote in between, and on what was last known (outage.h). Each run begins with
+ * these bytes as they were before the first, so that none inherits from the one before. What pointers in them lead to
+ * is no part of them. */
+struct run_state {
+	void       *at;
+	size_t      bytes;
+	const void *before; /* NULL: it has not run yet, or will not run twice */
+};
+
 struct context {
 	/* from the beginning */
 	struct services *services;
@@ -22,6 +32,7 @@ struct context {
 	struct bytes     caller; /* key id; "-" if nobody was asked */
 	struct bytes     trace;  /* the caller's trace id; empty: none */
 	bool             quiet;  /* nothing is published: the caller said so */
+	struct run_state state;  /* set by ctx_state */
 
 	/* from ctx_begin on */
 	struct table    *table;   /* what is committed, or a turn */
@@ -36,6 +47,9 @@ struct context {
 	int64_t late_s;   /* … so long before */
 };
 
+/* At the beginning of a turn, before ctx_begin: what the function may change, as it is now. */
+void ctx_state(struct context *ctx, void *at, size_t bytes);
+
 /* On this table, and with no changes yet; again if it is decided anew. */
 void ctx_begin(struct context *ctx, struct table *t);
 
@@ -46,6 +60,9 @@ void ctx_foresee(struct context *ctx);
 /* Was it a guess? Then what it lacked is read, it has no changes any more, and it is to be called again. *rc: how it ended;
  * what could not be read ends it. */
 bool ctx_again(struct context *ctx, enum err_code *rc, struct err *err);
+
+/* It ended like this, and has decided so often: is it to decide once more, after a wait? Then ctx_begin comes next. */
+bool ctx_decides_again(const struct context *ctx, enum err_code rc, unsigned decisions);
 
 /* Does what was read so far hold a guess? Then nothing may be changed but the changes. */
 static inline bool ctx_guesses(const struct context *ctx)

@@ -251,6 +251,11 @@ static void unreserve(struct limits *l, struct limit_call *c, int64_t now_us)
 		limit_memory_give(l->memory, &taken, true, now_us);
 }
 
+void limits_undo(struct limits *l, struct limit_call *c, int64_t now_us)
+{
+	unreserve(l, c, now_us);
+}
+
 /* What is taken makes the refusal of a greater cost, if one is remembered, wait longer. */
 static void remember(struct limits *l, const struct limit_asks *table, bool taken, int64_t now_us)
 {
@@ -270,6 +275,21 @@ static bool none_refused(const struct limit_call *c)
 	return true;
 }
 
+/* What rests on a guess takes nothing, and finds out what it would be answered. */
+static bool take_memory(struct context *ctx, struct limit_call *c, const struct limit_asks *memory, bool may)
+{
+	struct limit_map *m = ctx->services->limits->memory;
+
+	if (!ctx_guesses(ctx)) {
+		c->reserved = limit_memory_take(m, memory, may, ctx->now_us);
+		return c->reserved;
+	}
+	limit_memory_take(m, memory, false, ctx->now_us);
+	for (unsigned i = 0; i < memory->count; i++)
+		may = may && !limit_ask_refuses(memory->list[i]);
+	return may;
+}
+
 static enum err_code take(struct context *ctx, struct limit_call *c, struct err *err)
 {
 	struct limits    *l = ctx->services->limits;
@@ -278,10 +298,8 @@ static enum err_code take(struct context *ctx, struct limit_call *c, struct err 
 
 	asks_of(c, LIMIT_MEMORY, &memory);
 	asks_of(c, LIMIT_TABLE, &table);
-	if (memory.count > 0 && !c->reserved) {
-		may = limit_memory_take(l->memory, &memory, may, ctx->now_us);
-		c->reserved = may;
-	}
+	if (memory.count > 0 && !c->reserved)
+		may = take_memory(ctx, c, &memory, may);
 	if (table.count > 0 && limit_table_take(ctx, &table, &may, err) != ERR_NONE)
 		return err->code;
 	if (ctx_guesses(ctx))
@@ -339,12 +357,21 @@ static void update_remembered(struct limit_call *c, int64_t now_us)
 	}
 }
 
+/* All that an earlier run answered is void, but for what it took in memory, and what is remembered. */
+static void run_fresh(struct limit_call *c)
+{
+	c->allowed = c->degraded = c->decided = false;
+	c->retry_after_us = 0;
+	for (unsigned i = 0; i < c->count; i++)
+		c->asks[i].degraded = false;
+}
+
 enum err_code limits_run(struct context *ctx, struct limit_call *c, struct err *err)
 {
 	enum err_code rc = ERR_NONE;
 
 	assert(c->count > 0);
-	c->decided = false;
+	run_fresh(c);
 	update_remembered(c, ctx->now_us);
 	switch (c->verb) {
 	case LIMIT_TAKE:

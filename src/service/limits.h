@@ -82,6 +82,9 @@ bool limits_needs_table(const struct limit_call *c);
 /* Decides. May be called again if the changes could not be committed because others wrote in between. */
 enum err_code limits_run(struct context *ctx, struct limit_call *c, struct err *err);
 
+/* It is not asked any more: an earlier run may have taken something in memory. */
+void limits_undo(struct limits *l, struct limit_call *c, int64_t now_us);
+
 /* Its changes are committed, if it had any. Now a refund is given to the limits in memory. */
 void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us);
 

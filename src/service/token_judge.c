@@ -168,20 +168,26 @@ enum err_code token_judge(struct context *ctx, const struct token_facts *t, cons
 	return ERR_NONE;
 }
 
-enum err_code token_judge_actions(struct context *ctx, const struct token_facts *t, struct check *check,
-                                  struct token_judged *out, struct err *err)
+enum err_code token_judge_actions(struct context *ctx, const struct token_facts *t,
+                                  const struct token_actions *actions, struct token_judged *out,
+                                  struct err *err)
 {
-	if (begin(ctx, t, out, &check->who.subjects[0], err) != ERR_NONE)
+	struct check   *q = arena_alloc(ctx->arena, sizeof(*q));
+	struct checked *checked = actions->out;
+
+	*q = *actions->q;
+	*checked = (struct checked){0};
+	if (begin(ctx, t, out, &q->who.subjects[0], err) != ERR_NONE)
 		return err->code;
-	check->who.subject_count = check->who.subjects[0].len > 0;
-	if (check->who.subject_count == 0)
+	q->who.subject_count = q->who.subjects[0].len > 0;
+	if (q->who.subject_count == 0)
 		return ERR_NONE;
-	if (check_run(ctx, check, err) != ERR_NONE)
+	if (check_run(ctx, q, checked, err) != ERR_NONE)
 		return err->code;
-	out->required = check->required;
-	outage_judge(ctx, check->who.rules->fails_closed, &out->verdict);
-	check_join(check, &out->verdict, verdict_wait_all(&out->verdict, ctx->now_us));
-	out->verdict = check->verdict;
-	out->wait = check->wait;
+	out->required = checked->required;
+	outage_judge(ctx, q->who.rules->fails_closed, &out->verdict);
+	check_join(checked, &out->verdict, verdict_wait_all(&out->verdict, ctx->now_us));
+	out->verdict = checked->verdict;
+	out->wait = checked->wait;
 	return ERR_NONE;
 }

@@ -40,9 +40,16 @@ struct token_judged {
 enum err_code token_judge(struct context *ctx, const struct token_facts *t, const struct rules *rules,
                           struct token_judged *out, struct err *err);
 
-/* With the actions that `check` asks about: all that stands against them counts. Its subject is set here. */
-enum err_code token_judge_actions(struct context *ctx, const struct token_facts *t, struct check *check,
-                                  struct token_judged *out, struct err *err);
+/* Actions that are asked about, and what they would meet. */
+struct token_actions {
+	const struct check *q; /* its subject is the token's */
+	struct checked     *out;
+};
+
+/* With actions: all that stands against them counts. */
+enum err_code token_judge_actions(struct context *ctx, const struct token_facts *t,
+                                  const struct token_actions *actions, struct token_judged *out,
+                                  struct err *err);
 
 /* The subject as attempts name it: hashed if it is an address. Empty: nothing can be stored about such a subject. `email`: the
  * address as it is normalised, or empty. */

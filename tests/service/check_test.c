@@ -81,7 +81,7 @@ static struct check check_of(struct place *p, const char *first, const char *sec
 {
 	struct check c = {.who = attempt_of(&p->s, &(struct try){0}), .action_count = 1};
 
-	c.actions[0].rule = c.who.rule;
+	c.actions[0] = c.who.rule;
 	p->call = (struct limit_call){.verb = LIMIT_LOOK};
 	if (first != NULL)
 		ask_for(p, &p->call, first, cost);
@@ -92,28 +92,29 @@ static struct check check_of(struct place *p, const char *first, const char *sec
 	return c;
 }
 
-static enum err_code run_on(struct place *p, struct table *t, struct check *c)
+static enum err_code run_on(struct place *p, struct table *t, const struct check *c, struct checked *out)
 {
 	struct context ctx = service_context(&p->s, t);
-	enum err_code  rc = check_run(&ctx, c, &p->s.f.err);
+	enum err_code  rc = check_run(&ctx, c, out, &p->s.f.err);
 
 	assert_int_equal(ctx.changes.count, 0);
 	return rc;
 }
 
-static struct check check_limits(struct place *p, const char *first, const char *second, uint64_t cost)
+static struct checked check_limits(struct place *p, const char *first, const char *second, uint64_t cost)
 {
 	struct check          c = check_of(p, first, second, cost);
+	struct checked        out;
 	struct fixture_reader reader;
 
 	fixture_reader_begin(&reader, &p->s.f);
-	if (run_on(p, reader.table, &c) != ERR_NONE)
+	if (run_on(p, reader.table, &c, &out) != ERR_NONE)
 		fail_msg("%s", p->s.f.err.text);
 	fixture_reader_end(&reader);
-	return c;
+	return out;
 }
 
-static void assert_check(const struct check *c, enum verdict_kind kind, int64_t until_s)
+static void assert_check(const struct checked *c, enum verdict_kind kind, int64_t until_s)
 {
 	assert_int_equal(c->verdict.kind, kind);
 	assert_int_equal(c->wait.until_s, until_s);
@@ -126,7 +127,7 @@ TEST(check, looks_at_limits_and_takes_nothing)
 
 	place_open(&p);
 	for (int i = 0; i < 2; i++) {
-		struct check c;
+		struct checked c;
 
 		for (int again = 0; again < 5; again++) {
 			c = check_limits(&p, engines[i], NULL, 2);
@@ -149,8 +150,8 @@ TEST(check, looks_at_limits_and_takes_nothing)
 
 TEST(check, the_gravest_verdict_counts_and_the_longest_wait_is_told)
 {
-	struct place p;
-	struct check c;
+	struct place   p;
+	struct checked c;
 
 	place_open(&p);
 	take(&p, "memory", 3);
@@ -168,10 +169,34 @@ TEST(check, the_gravest_verdict_counts_and_the_longest_wait_is_told)
 	place_close(&p);
 }
 
+TEST(check, a_run_takes_nothing_over_from_the_run_before)
+{
+	struct place          p;
+	struct check          c;
+	struct checked        out;
+	struct fixture_reader reader;
+
+	place_open(&p);
+	take(&p, "day", 3);
+	c = check_of(&p, "day", NULL, 1);
+	FAIL_TIMES(&p.s, 6, .subject = "alice");
+	for (int again = 0; again < 2; again++) {
+		fixture_reader_begin(&reader, &p.s.f);
+		assert_int_equal(run_on(&p, reader.table, &c, &out), ERR_NONE);
+		fixture_reader_end(&reader);
+		if (again == 0)
+			fixture_set_clock(&p.s.f, HOUR_AT_S + PAST_S + 2 * 86400);
+	}
+	assert_check(&out, VERDICT_ALLOW, 0);
+	assert_int_equal(out.actions[0].nearest.count, 0);
+	assert_false(p.call.degraded || p.call.retry_after_us > 0);
+	place_close(&p);
+}
+
 TEST(check, a_cost_above_the_limit_has_no_end_whatever_else_has)
 {
-	struct place p;
-	struct check c;
+	struct place   p;
+	struct checked c;
 
 	place_open(&p);
 	c = check_limits(&p, "memory", NULL, 4);
@@ -185,8 +210,8 @@ TEST(check, a_cost_above_the_limit_has_no_end_whatever_else_has)
 
 TEST(check, a_limit_in_shadow_mode_is_told_and_refuses_nobody)
 {
-	struct place p;
-	struct check c;
+	struct place   p;
+	struct checked c;
 
 	place_open(&p);
 	take(&p, "shadow", 3);
@@ -249,16 +274,17 @@ TEST(check, where_the_table_of_limits_fails_their_policies_decide_and_nothing_is
 	struct place                      p;
 	struct half                       t;
 	struct check                      c;
+	struct checked                    out;
 
 	place_open(&p);
 	fixture_reader_begin(&reader, &p.s.f);
 	t = (struct half){{.backend = &half, .now_us = reader.table->now_us}, reader.table};
 	c = check_of(&p, "table", "memory", 1);
-	assert_int_equal(run_on(&p, &t.base, &c), ERR_NONE);
-	assert_check(&c, VERDICT_ALLOW, 0);
+	assert_int_equal(run_on(&p, &t.base, &c, &out), ERR_NONE);
+	assert_check(&out, VERDICT_ALLOW, 0);
 	assert_true(p.call.degraded && p.call.asks[0].degraded && !p.call.asks[1].degraded);
 	c = check_of(&p, "closed", "memory", 1);
-	assert_int_equal(run_on(&p, &t.base, &c), ERR_OVERLOADED);
+	assert_int_equal(run_on(&p, &t.base, &c, &out), ERR_OVERLOADED);
 	fixture_reader_end(&reader);
 	check_limits(&p, "memory", NULL, 1);
 	assert_int_equal(p.call.asks[0].answer.remaining, 3);

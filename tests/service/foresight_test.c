@@ -94,6 +94,49 @@ TEST(foresight, a_chain_takes_a_request_for_each_link_also_past_the_most_passes)
 	scene_close(&x);
 }
 
+/* ---- what a run leaves behind ---- */
+
+/* Of one call: how often its function ran, whatever it is told, and what it has counted itself. */
+struct counting {
+	struct act act; /* first */
+	unsigned   runs, decisions;
+	struct {
+		unsigned runs;
+		bool     found;
+	} told;
+};
+
+/* The first decision finds others in its way. */
+static enum err_code count_runs(struct act *act, struct err *err)
+{
+	struct counting *c = (struct counting *)act;
+	struct looked    row;
+
+	c->runs++;
+	c->told.runs++;
+	look(act, TABLE_AUTH_STATE, "p", "A#B#000", &row);
+	c->told.found = c->told.found || (row.found && row_i64(&row.item, "count", 0) == 0);
+	if (!ctx_guesses(&act->ctx) && c->decisions++ == 0)
+		others_put(act, "p", "A#B#000", 7);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "q", "A#B#C", 1));
+	return commit(act, err);
+}
+
+TEST(foresight, a_run_begins_with_what_its_caller_gave_it_not_with_what_the_run_before_left)
+{
+	struct scene    x;
+	struct counting c = {.act = {.run = count_runs}};
+
+	scene_open(&x, 1, true);
+	requests(&x, make_rows, 1);
+	ctx_state(&c.act.ctx, &c.told, sizeof(c.told));
+	play_together(&x, &c.act, 1);
+	assert_int_equal(c.runs, 4); /* two decisions, each with a guess before it */
+	assert_int_equal(c.told.runs, 1);
+	assert_false(c.told.found); /* what the first decision saw is gone */
+	scene_close(&x);
+}
+
 /* n absent rows of a table that has no versions. */
 static enum err_code read_many(struct act *act, struct err *err)
 {

@@ -15,7 +15,8 @@
 struct judging {
 	struct turn         turn;
 	struct token_facts  facts;
-	struct check       *check;
+	const struct check *check;
+	struct checked      checked;
 	struct token_judged out;
 	struct revocation   revoke;
 	struct revoked      row;
@@ -28,8 +29,10 @@ static enum err_code judge(struct turn *t, struct err *err)
 {
 	struct judging *j = (struct judging *)t;
 
-	return j->check == NULL ? token_judge(&t->ctx, &j->facts, t->s->rules, &j->out, err)
-	                        : token_judge_actions(&t->ctx, &j->facts, j->check, &j->out, err);
+	return j->check == NULL
+	               ? token_judge(&t->ctx, &j->facts, t->s->rules, &j->out, err)
+	               : token_judge_actions(&t->ctx, &j->facts,
+	                                     &(struct token_actions){j->check, &j->checked}, &j->out, err);
 }
 
 static enum err_code revoke_in_turn(struct turn *t, struct err *err)
@@ -152,7 +155,7 @@ TEST(token_judge, failures_of_strangers_void_no_token_unless_actions_are_asked_a
 	FAIL_TIMES(&s, 3, .subject = "ann", .type = "PASSWORD_ENTRY");
 	expect(judged(&s, "ann", 0), VERDICT_ALLOW, NULL);
 	check.who.rules = s.rules;
-	check.actions[0].rule =
+	check.actions[0] =
 	        rules_find(s.rules, BYTES("SIGN_IN"), BYTES("PASSWORD_ENTRY"), (struct bytes){NULL, 0});
 	j.check = &check;
 	turn_take(&s, &j.turn, judge);
