@@ -102,7 +102,8 @@ static void read_emails(struct v1_call *c, struct fields *f, struct import_row *
 		primary += list[count].primary;
 		if (!fields_failed(f) && (primary > 1 || is_twice(list, count)))
 			fields_fail(f, "emails", ERR_INVALID,
-			            primary > 1 ? "more than one is primary" : "an address or an id is given twice");
+			            primary > 1 ? "more than one is primary"
+			                        : "an address or an id is given twice");
 		count++;
 	}
 	row->q.emails = list;
@@ -134,7 +135,8 @@ static void read_provider(struct fields *f, struct user_import *out)
 		fields_fail(f, "provider", ERR_INVALID, "must have letters, digits, '-', '_' and '.' only");
 	out->provider_user = fields_text_or(f, "username", SYNC_NAME_BYTES_MAX, (struct bytes){NULL, 0});
 	if (!fields_failed(f) && out->provider_user.len > 0 && out->provider.len == 0)
-		fields_fail(f, "username", ERR_INVALID, "is the user's name at the `provider`, which is missing");
+		fields_fail(f, "username", ERR_INVALID,
+		            "is the user's name at the `provider`, which is missing");
 }
 
 static void read_status(struct fields *f, struct user_import *out)
@@ -150,7 +152,8 @@ static void read_status(struct fields *f, struct user_import *out)
 }
 
 /* What GET tells and what is this server's to say is known, and not taken. */
-static enum err_code read_row(struct v1_call *c, const struct json *sent, struct import_row *row, struct err *err)
+static enum err_code read_row(struct v1_call *c, const struct json *sent, struct import_row *row,
+                              struct err *err)
 {
 	struct fields f;
 
@@ -197,9 +200,10 @@ static enum err_code check_rights(const struct v1_call *c, const struct import_r
 		return err->code;
 	return row->q.email_count == 0 || v1_may_all(c, "LookupUser")
 	               ? ERR_NONE
-	               : err_field(err, ERR_ACCESS, "emails",
-	                           "emails: the report would tell this key whether an address is taken; allow "
-	                           "the key gatehouse:LookupUser on *, with no Deny");
+	               : err_field(
+	                         err, ERR_ACCESS, "emails",
+	                         "emails: the report would tell this key whether an address is taken; allow "
+	                         "the key gatehouse:LookupUser on *, with no Deny");
 }
 
 static void row_decode(struct v1_call *c, const struct json *sent, struct import_row *row)
@@ -225,13 +229,12 @@ static void read_run(struct fields *f, struct bytes *run, int64_t *line)
 enum err_code users_import_decode(struct v1_call *c, struct err *err)
 {
 	static const char *const events[] = {"publish", "none", NULL};
-	struct import_call      *m = arena_zalloc(c->ctx.arena, sizeof(*m));
+	struct import_call      *m = v1_request(c, sizeof(*m));
 	const struct json       *users;
 	struct bytes             run;
 	int64_t                  line;
 	struct fields            f;
 
-	c->request = m;
 	fields_init(&f, c->body, err);
 	read_run(&f, &run, &line);
 	m->quiet = fields_choice(&f, "events", events, 0) == 1;
@@ -274,8 +277,9 @@ static enum err_code row_run(struct v1_call *c, struct import_row *row, struct e
 	} while (changes_decide_again(&ctx.changes, t, rc, ++decisions));
 	if (rc == ERR_NONE)
 		ctx_published_join(&c->ctx, &ctx);
-	return rc == ERR_CONDITION ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
-	                           : rc;
+	return rc == ERR_CONDITION
+	               ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
+	               : rc;
 }
 
 /* The lines before one that fails stay as they are: sent again with their run, they are answered as before. */
@@ -349,15 +353,15 @@ struct export_call {
 enum err_code users_export_decode(struct v1_call *c, struct err *err)
 {
 	static const struct json nothing = {.type = JSON_OBJECT};
-	struct export_call      *e = arena_zalloc(c->ctx.arena, sizeof(*e));
+	struct export_call      *e = v1_request(c, sizeof(*e));
 	struct bytes             cursor;
 	struct fields            f;
 
-	c->request = e;
 	fields_init(&f, c->body == NULL ? &nothing : c->body, err);
 	e->q.limit = (uint32_t)fields_i64_or(&f, "limit", 1, USERS_PAGE_MAX, EXPORT_PAGE_DEFAULT);
 	cursor = fields_text_or(&f, "cursor", V1_PARAM_BYTES_MAX, (struct bytes){NULL, 0});
-	if (!fields_failed(&f) && cursor.len > 0 && !cursor_read(&c->ctx, cursor, &e->q.after_pk, &e->q.after_sk))
+	if (!fields_failed(&f) && cursor.len > 0 &&
+	    !cursor_read(&c->ctx, cursor, &e->q.after_pk, &e->q.after_sk))
 		fields_fail(&f, "cursor", ERR_INVALID, "not a cursor returned by this API");
 	return fields_end(&f);
 }

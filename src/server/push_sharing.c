@@ -42,7 +42,8 @@ static int64_t share_take(void *ctx, int64_t rate, uint32_t messages)
 	int64_t              wait_us;
 
 	own_call_init(&r.own, p->services, p->store);
-	if (own_call_run(&r.own, rate_take, TURN_COST_BYTES, &err) == ERR_NONE) {
+	if (own_call_run(&r.own, &(struct own_step){rate_take, sizeof(r), TURN_COST_BYTES}, &err) ==
+	    ERR_NONE) {
 		p->row_us = r.answer.now_us;
 		p->seen_us = steady_us();
 		wait_us = r.answer.allowed ? 0 : r.answer.wait_us;
@@ -68,7 +69,7 @@ static void share_give(void *ctx, int64_t rate, uint32_t messages)
 	struct err           err;
 
 	own_call_init(&r.own, p->services, p->store);
-	(void)own_call_run(&r.own, rate_give, TURN_COST_BYTES, &err);
+	(void)own_call_run(&r.own, &(struct own_step){rate_give, sizeof(r), TURN_COST_BYTES}, &err);
 	own_call_release(&r.own);
 }
 
