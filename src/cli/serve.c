@@ -190,6 +190,11 @@ static const struct option_spec options[] = {
          "for one start: accept the clock, however far it is from the last commit", AT(o.accept_clock), 0, 0},
         {"--limits-mb", OPTION_NUMBER, "N", "memory for limits kept in memory, in MB (default: 64)",
          AT(o.limits_mb), 1, 1 << 20},
+        {"--sole-writer-region", OPTION_TEXT, "REGION",
+         "with --engine dynamodb, if the tables are global tables: the one region in which processes write "
+         "(default: "
+         "global tables are refused)",
+         AT(o.sole_writer_region), 0, 0},
         {"--event-shards", OPTION_NUMBER, "N",
          "with --engine dynamodb: shards of the log of events, which are for ever; 0 takes what the log has, "
          "or one if "

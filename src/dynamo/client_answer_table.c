@@ -156,6 +156,24 @@ static void indexes_take(struct arena *a, const struct json *table, struct table
 
 /* ---- tables ---- */
 
+/* What is no list of regions says nothing. */
+static struct bytes replicas_of(struct arena *a, const struct json *table)
+{
+	struct buf regions;
+
+	buf_init(&regions, a);
+	for (const struct json *r = elements_of(table, BYTES("Replicas")); r != NULL; r = r->next) {
+		struct bytes region = text_of(r, BYTES("RegionName"));
+
+		if (region.len == 0)
+			continue;
+		if (regions.len > 0)
+			buf_add_bytes(&regions, BYTES(", "));
+		buf_add_bytes(&regions, region);
+	}
+	return buf_bytes(&regions);
+}
+
 enum err_code client_read_table(struct arena *a, const struct json *body, struct bytes name,
                                 struct client_table *out, struct err *err)
 {
@@ -172,7 +190,8 @@ enum err_code client_read_table(struct arena *a, const struct json *body, struct
 	d->schema = (struct table_schema){.name = text_of(t, BYTES("TableName")),
 	                                  .id = text_of(t, BYTES("TableId")),
 	                                  .created_us = time_of(t, BYTES("CreationDateTime")),
-	                                  .ttl_attribute = {"", 0}};
+	                                  .ttl_attribute = {"", 0},
+	                                  .replicas = replicas_of(a, t)};
 	if (!bytes_equal(d->schema.name, name) || out->status.len == 0)
 		return client_wrong(err, "a description of another table, or without a status");
 	d->deleting = bytes_is(out->status, "DELETING");

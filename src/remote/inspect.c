@@ -81,6 +81,31 @@ enum err_code remote_look(struct remote *r, struct arena *a, struct bytes table,
 	return conclude(&s, remote_table_look(&s.base, a, table, out, err), err);
 }
 
+/* Any other answer, a refusal too, is of an endpoint that knows the operation. */
+enum err_code remote_transactions_check(struct remote *r, struct arena *a, const struct table_get *any,
+                                        struct err *err)
+{
+	struct remote_session s;
+	struct table_get      get;
+	const struct json    *answer;
+	struct ask            ask;
+	bool                  unknown;
+
+	remote_session_init(&s, r, NULL, true);
+	get = (struct table_get){.table = remote_name(&s, a, any->table), .key = any->key};
+	client_transact_get(ask_init(&ask, "TransactGetItems", a, true), &(struct table_batch_get){&get, 1});
+	unknown = ask_send(&s, &ask, &answer, err) != ERR_NONE &&
+	          strcmp(s.told.type, "UnknownOperationException") == 0;
+	remote_session_release(&s);
+	if (!unknown)
+		return ERR_NONE;
+	return err_set(
+	        err, ERR_INVALID,
+	        "this endpoint has no transactions (TransactGetItems, TransactWriteItems). Gatehouse needs "
+	        "them, because what it decides rests on several rows. Use DynamoDB, or an endpoint that "
+	        "has them; dynalite has none. " WHERE);
+}
+
 /* Not every endpoint has everything, and not everybody may ask. */
 static enum told told_of(const struct remote_session *s, enum err_code rc)
 {

@@ -10,6 +10,10 @@
 enum err_code remote_look(struct remote *r, struct arena *a, struct bytes table, struct table_schema *out,
                           struct err *err);
 
+/* ERR_INVALID, with what to do: it has no transactions. The key is of any row of that table, and neither need be there. */
+enum err_code remote_transactions_check(struct remote *r, struct arena *a, const struct table_get *any,
+                                        struct err *err);
+
 /* Whether the endpoint told. */
 enum told {
 	TOLD,

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "remote/inspect.h"
 #include "server/services.h"
+#include "service/row.h"
 
 /* How often, and how far apart, a table is looked at that has no time to live yet. */
 enum { TTL_LOOKS_MAX = 3, TTL_LOOK_S = 1 };
@@ -126,8 +127,9 @@ struct tables_look {
 	struct remote        *remote;
 	struct service_tables tables;
 	struct arena         *arena;
-	struct buf            missing;  /* "a", "b" */
-	bool                  has_rows; /* the one that is looked at has no time to live, and rows */
+	const char *region, *sole_writer; /* this one; the one that may write global tables, or NULL */
+	struct buf  missing;              /* "a", "b" */
+	bool        has_rows;             /* the one that is looked at has no time to live, and rows */
 };
 
 /* Ours, as far as the keys tell, but without the time to live that it is to have. */
@@ -239,6 +241,33 @@ static enum err_code index_check(const struct tables_look *l, enum service_table
 	               BYTES_ARG(l->tables.names[which]));
 }
 
+/* Two regions that write both win: the later write is kept, whatever its condition was. So counts, locks and addresses would be lost. */
+static enum err_code replicas_check(const struct tables_look *l, enum service_table which,
+                                    const struct table_schema *there, struct err *err)
+{
+	struct bytes name = l->tables.names[which], regions = there->replicas;
+
+	if (regions.len == 0)
+		return ERR_NONE;
+	if (l->sole_writer == NULL)
+		return err_set(
+		        err, ERR_FOREIGN_TABLE,
+		        "the table \"%.*s\" is a global table, with replicas in: %.*s. If two regions write, "
+		        "one loses what the other counted or locked. If all processes that write are in "
+		        "one region, set --sole-writer-region to it",
+		        BYTES_ARG(name), BYTES_ARG(regions));
+	if (strcmp(l->sole_writer, l->region) != 0)
+		return err_set(err, ERR_INVALID,
+		               "sole-writer-region: is %s, but this process would write in %s. To fail over, "
+		               "stop all "
+		               "processes in %s first, and then set it to %s everywhere",
+		               l->sole_writer, l->region, l->sole_writer, l->region);
+	log_warn(
+	        "the table \"%.*s\" is a global table, with replicas in: %.*s. It may be written in %s alone",
+	        BYTES_ARG(name), BYTES_ARG(regions), l->region);
+	return ERR_NONE;
+}
+
 static enum err_code table_look(struct tables_look *l, enum service_table which, struct err *err)
 {
 	struct table_schema there;
@@ -258,15 +287,25 @@ static enum err_code table_look(struct tables_look *l, enum service_table which,
 		               "%s. Somebody else made it: use another name (--table-…) or another "
 		               "--table-prefix. `gatehouse tables check` names every difference",
 		               why.text);
-	return ttl_check(l, which, &there, err) == ERR_NONE ? index_check(l, which, &there, err) : err->code;
+	if (ttl_check(l, which, &there, err) != ERR_NONE || replicas_check(l, which, &there, err) != ERR_NONE)
+		return err->code;
+	return index_check(l, which, &there, err);
 }
 
 static enum err_code tables_look(struct endpoint *e, const struct serve_options *options, struct arena *a,
                                  struct err *err)
 {
-	struct tables_look l = {.remote = e->remote, .tables = services_tables(options), .arena = a};
+	struct tables_look l = {.remote = e->remote,
+	                        .tables = services_tables(options),
+	                        .arena = a,
+	                        .region = e->region,
+	                        .sole_writer = options->sole_writer_region};
+	struct table_get   any = {.table = l.tables.names[TABLE_AUTH_STATE],
+	                          .key = row_key_in(a, TABLE_AUTH_STATE, BYTES("-"), BYTES("-"))};
 
 	buf_init(&l.missing, a);
+	if (remote_transactions_check(e->remote, a, &any, err) != ERR_NONE)
+		return err->code;
 	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
 		if (table_look(&l, (enum service_table)i, err) != ERR_NONE)
 			return err->code;

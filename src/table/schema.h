@@ -69,8 +69,10 @@ struct table_schema {
 	int64_t class_us;          /* when that was changed; 0: never */
 	bool    deletion_protected;
 	struct bytes ttl_attribute; /* empty: time to live is off */
-	struct tag  *tags;          /* sorted by key */
-	uint32_t     tag_count;
+	struct bytes
+	        replicas; /* at an endpoint, the regions of a global table: "eu-west-1, us-east-1"; empty: it is none */
+	struct tag *tags; /* sorted by key */
+	uint32_t    tag_count;
 };
 
 /* What names of tables and indexes are made of, beside letters and digits. */

@@ -20,6 +20,7 @@ import botocore.credentials
 import pytest
 
 from conftest import line_with_endpoint, program, stop
+from test_cli_tables import dynalite
 from test_engine_dynamodb import PATIENCE_S, attempt, command, dynoxide, environment, free_port, gatehouse  # noqa: F401
 
 SETTINGS = 2  # exit status: what was given is wrong
@@ -75,6 +76,67 @@ def keyed_server():
 def keyed():
     with keyed_server() as server:
         yield server
+
+
+# ---- an endpoint or tables that cannot be right ----
+
+
+def test_an_endpoint_without_transactions():
+    with dynalite() as url:
+        status, said = refusal(url)
+    assert status == SETTINGS
+    assert "this endpoint has no transactions (TransactGetItems, TransactWriteItems)" in said and "dynalite has none" in said
+
+
+@contextlib.contextmanager
+def replicated(url, *regions):
+    """A proxy that says of each table that it has replicas in these regions."""
+
+    class Pass(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            request = urllib.request.Request(url, self.rfile.read(int(self.headers["Content-Length"])), dict(self.headers))
+            try:
+                answer = urllib.request.urlopen(request, timeout=PATIENCE_S)
+            except urllib.error.HTTPError as error:
+                answer = error
+            text = answer.read()
+            if answer.status == 200 and self.headers["X-Amz-Target"].endswith(".DescribeTable"):
+                described = json.loads(text)
+                described["Table"]["Replicas"] = [{"RegionName": region, "ReplicaStatus": "ACTIVE"} for region in regions]
+                text = json.dumps(described).encode()
+            self.send_response(answer.status)
+            self.send_header("Content-Type", "application/x-amz-json-1.0")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pass) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_global_tables_unless_one_region_writes_them(dynoxide):
+    prefix = ["--table-prefix", "global-"]
+    with gatehouse(dynoxide, *prefix) as base:  # makes some
+        attempt(base, "ann")
+    with replicated(dynoxide, "eu-west-1", "us-east-1") as url:
+        status, said = refusal(url, *prefix)
+        assert status == WORLD
+        assert "is a global table, with replicas in: eu-west-1, us-east-1" in said and "set --sole-writer-region to it" in said
+        status, said = refusal(url, *prefix, "--sole-writer-region", "us-east-1")
+        assert status == SETTINGS
+        assert "sole-writer-region: is us-east-1, but this process would write in eu-west-1" in said
+        with gatehouse(url, *prefix, "--sole-writer-region", "eu-west-1") as base:
+            assert attempt(base, "ann")["counts"]["PASSWORD_ENTRY"]["count"] == 2
+    with replicated(dynoxide) as url:  # an empty list is no replica
+        with gatehouse(url, *prefix) as base:
+            assert attempt(base, "ann")["counted"]
 
 
 # ---- who we are, and where it is ----
@@ -247,7 +309,7 @@ def test_settings_that_make_no_sense(dynoxide, options, said):
 
 
 def test_a_start_asks_twice_about_each_table_that_is_there_and_once_about_others():
-    """Two tables are there: 2 x 2 + 11 requests. Then the server works with what it learnt."""
+    """Two tables are there: 2 x 2 + 11 requests, and one that shows whether there are transactions. Then the server works with what it learnt."""
     with keyed_server() as endpoint:
         ddb = endpoint.client()
         make(ddb, "auth-state", ("PK", "S"), ("SK", "S"), ttl="ttl")
@@ -260,7 +322,7 @@ def test_a_start_asks_twice_about_each_table_that_is_there_and_once_about_others
                 attempt(line_with_endpoint(process), "ann")
             finally:
                 stop(process)
-    assert sorted(seen[:15]) == ["DescribeTable"] * 13 + ["DescribeTimeToLive"] * 2
+    assert sorted(seen[:16]) == ["DescribeTable"] * 13 + ["DescribeTimeToLive"] * 2 + ["TransactGetItems"]
 
 
 @contextlib.contextmanager
