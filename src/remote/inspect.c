@@ -81,7 +81,7 @@ enum err_code remote_look(struct remote *r, struct arena *a, struct bytes table,
 	return conclude(&s, remote_table_look(&s.base, a, table, out, err), err);
 }
 
-/* Any other answer, a refusal too, is of an endpoint that knows the operation. */
+/* A refusal for another reason is of an endpoint that knows the operation. */
 enum err_code remote_transactions_check(struct remote *r, struct arena *a, const struct table_get *any,
                                         struct err *err)
 {
@@ -89,16 +89,15 @@ enum err_code remote_transactions_check(struct remote *r, struct arena *a, const
 	struct table_get      get;
 	const struct json    *answer;
 	struct ask            ask;
-	bool                  unknown;
+	enum err_code         rc;
 
 	remote_session_init(&s, r, NULL, true);
 	get = (struct table_get){.table = remote_name(&s, a, any->table), .key = any->key};
 	client_transact_get(ask_init(&ask, "TransactGetItems", a, true), &(struct table_batch_get){&get, 1});
-	unknown = ask_send(&s, &ask, &answer, err) != ERR_NONE &&
-	          strcmp(s.told.type, "UnknownOperationException") == 0;
+	rc = ask_send(&s, &ask, &answer, err);
+	if (rc == ERR_NONE || strcmp(s.told.type, "UnknownOperationException") != 0)
+		return conclude(&s, s.told.status / 100 == 4 ? ERR_NONE : rc, err);
 	remote_session_release(&s);
-	if (!unknown)
-		return ERR_NONE;
 	return err_set(
 	        err, ERR_INVALID,
 	        "this endpoint has no transactions (TransactGetItems, TransactWriteItems). Gatehouse needs "
