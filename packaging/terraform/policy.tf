@@ -19,6 +19,12 @@ data "aws_iam_policy_document" "serve" {
     resources = [for table in aws_dynamodb_table.gatehouse : table.arn]
   }
 
+  statement {
+    sid       = "GatehouseReadsUsersByAddress"
+    actions   = ["dynamodb:Query"]
+    resources = ["${aws_dynamodb_table.gatehouse["users"].arn}/index/${local.always_indexes["users"].name}"]
+  }
+
   dynamic "statement" {
     for_each = var.device_index ? [local.device_indexes["device-tokens"].name] : []
     content {

@@ -101,19 +101,30 @@ static void tables_write(struct json_writer *w, const struct table_plan *p, enum
 	json_end_object(w);
 }
 
-/* The one index that services read. */
-static void index_write(struct json_writer *w, const struct table_plan *p,
-                        const struct table_policy_place *place)
+/* Whose addresses are without markers, as other programs write them; and devices by their platform, if that is switched on. */
+static const struct {
+	enum service_table which;
+	const char        *sid;
+} read_indexes[] = {{TABLE_USERS, "GatehouseReadsUsersByAddress"},
+                    {TABLE_DEVICES, "GatehouseReadsDevicesByPlatform"}};
+
+static void indexes_write(struct json_writer *w, const struct table_plan *p,
+                          const struct table_policy_place *place)
 {
 	static const char *const query[] = {"dynamodb:Query"};
 
-	if (p->tables[TABLE_DEVICES].wanted.index_count == 0)
-		return;
-	statement_begin(w, "GatehouseReadsDevicesByPlatform", query, 1);
-	json_member_text(
-	        w, BYTES("Resource"),
-	        arena_printf(p->arena, "%s/index/" DEVICE_INDEX, arn_of(p, TABLE_DEVICES, place).data));
-	json_end_object(w);
+	for (size_t i = 0; i < sizeof(read_indexes) / sizeof(read_indexes[0]); i++) {
+		const struct table_schema *table = &p->tables[read_indexes[i].which].wanted;
+
+		if (table->index_count == 0)
+			continue;
+		statement_begin(w, read_indexes[i].sid, query, 1);
+		json_member_text(w, BYTES("Resource"),
+		                 arena_printf(p->arena, "%s/index/%.*s",
+		                              arn_of(p, (int)read_indexes[i].which, place).data,
+		                              BYTES_ARG(table->indexes[0].name)));
+		json_end_object(w);
+	}
 }
 
 static void kms_write(struct json_writer *w, const struct table_plan *p,
@@ -143,7 +154,7 @@ void table_policy_write(struct json_writer *w, const struct table_plan *p, enum 
 	json_begin_array(w);
 	tables_write(w, p, what, place);
 	if (what == POLICY_FOR_SERVE)
-		index_write(w, p, place);
+		indexes_write(w, p, place);
 	kms_write(w, p, place);
 	json_end_array(w);
 	json_end_object(w);

@@ -6,7 +6,7 @@
 #include "table/table.h"
 
 /* As the documents draw them. X(id, name, hash key, range key or "", TTL attribute or "", index or "", what it holds); all keys are texts,
- * and tables.c has those of the indexes. GSI1 is for others to read: services never need it. This is the one list: `gatehouse tables`,
+ * and tables.c has those of the indexes. GSI1 is for others to read; services ask it for addresses that others wrote without markers. This is the one list: `gatehouse tables`,
  * the rights it prints and the checks of a start go by it, and a test compares packaging/terraform with it. */
 #define SERVICE_TABLES(X)                                                                                    \
 	X(TABLE_AUTH_STATE, "auth-state", "PK", "SK", "ttl", "", "counts, locks and states")                 \

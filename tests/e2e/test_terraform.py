@@ -121,7 +121,7 @@ def test_the_rights_are_those_that_the_program_prints(module):
     by_device, by_key = (block["content"][0] for block in document["dynamic"]["statement"])
     printed = {statement["Sid"]: statement for statement in said(
         "policy", "--account", "123456789012", "--region", "eu-west-1", "--device-index", "--table-kms-key", KEY)["Statement"]}
-    for statement in (document["statement"][0], by_device, by_key):
+    for statement in (*document["statement"], by_device, by_key):
         assert statement["actions"] == printed.pop(statement["sid"])["Action"]
     assert not printed
     assert document["statement"][0]["resources"] == "${[for table in aws_dynamodb_table.gatehouse : table.arn]}"
