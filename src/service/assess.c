@@ -485,7 +485,7 @@ static void show(int64_t count, int64_t max, int64_t ends_s, struct count_shown 
 	int64_t left = max > count ? max - count : 0;
 
 	if (max > 0 && (shown->max == 0 || left < shown->remaining))
-		*shown = (struct count_shown){count, max, left, ends_s};
+		*shown = (struct count_shown){count, max, left, ends_s, nothing};
 }
 
 void counter_show(const struct counter *c, struct count_shown *shown)
@@ -501,11 +501,21 @@ void lane_show(const struct device_lane *lane, const struct rule *rule, struct c
 		     shown);
 }
 
-void assessment_show(const struct assessment *now, const struct rule *rule, struct count_shown *shown)
+void streak_show(const struct attempt *q, int64_t count, int64_t ends_s, struct count_shown *shown)
+{
+	const struct consecutive *c = &q->rules->consecutive;
+	int64_t                   left = c->max > count ? c->max - count : 0;
+
+	if (streak_counts(q->rule) && count > 0 && (shown->max == 0 || left <= shown->remaining))
+		*shown = (struct count_shown){count, c->max, left, ends_s, c->name};
+}
+
+void assessment_show(const struct assessment *now, const struct attempt *q, struct count_shown *shown)
 {
 	for (uint32_t i = 0; i < now->counter_count; i++)
 		counter_show(&now->counters[i], shown);
-	lane_show(&now->lane, rule, shown);
+	lane_show(&now->lane, q->rule, shown);
+	streak_show(q, now->streak.total, now->streak.ends_s, shown);
 }
 
 /* ---- all of it ---- */

@@ -423,7 +423,7 @@ static enum err_code finish_failure(struct context *ctx, struct reservation *r, 
 	                               .counted = row_i64(&r->row, "counted", 0) != 0,
 	                               .known_device = r->lane.open,
 	                               .device_revoked = spent};
-	assessment_show(&now, r->q.rule, &out->nearest);
+	assessment_show(&now, &r->q, &out->nearest);
 	if (is_first(ctx, r, &now, &out->first_time, err) != ERR_NONE)
 		return err->code;
 	if (locks_announce(ctx, r, err) != ERR_NONE)

@@ -491,6 +491,7 @@ static void link_consecutive(struct rules *rules, struct fields *f)
 	if (c->max == 0)
 		return;
 	c->sk = key_name(a, c->sets.journey, BYTES(KEY_LOCK), c->sets.name, (struct bytes){NULL, 0});
+	c->name = arena_printf(a, "%.*s/%.*s", BYTES_ARG(c->sets.journey), BYTES_ARG(c->sets.name));
 	link_types(rules, &c->of, false, f);
 	link_types(rules, &c->ended_by, true, f);
 }

@@ -39,9 +39,13 @@ int64_t streak_of_row(const struct item *row, bool lane)
 
 void streak_see(struct streak *s, const struct looked *row)
 {
+	int64_t failures = row->found ? streak_of_row(&row->item, s->lane) : 0;
+	int64_t ends_s = failures > 0 ? row_i64(&row->item, "ttl", 0) : 0;
+
 	s->rows[s->count++] = row;
-	if (row->found)
-		s->total += streak_of_row(&row->item, s->lane);
+	s->total += failures;
+	if (ends_s > 0 && (s->ends_s == 0 || ends_s < s->ends_s))
+		s->ends_s = ends_s;
 }
 
 static void part_set(struct row *row, bool lane, struct item part)
@@ -168,6 +172,20 @@ static bool clears(const struct rule *rule, struct bytes name)
 			return true;
 	}
 	return bytes_equal(name, rule->name) || rule->ends_streak;
+}
+
+int64_t streak_left(const struct streak *s, const struct rule *rule)
+{
+	int64_t left = 0;
+
+	for (uint32_t i = 0; i < s->count; i++) {
+		struct item part =
+		        s->rows[i]->found ? part_of(&s->rows[i]->item, s->lane) : (struct item){NULL, 0};
+
+		for (uint32_t n = 0; n < part.count; n++)
+			left += clears(rule, part.members[n].name) ? 0 : bounded(&part.members[n].value);
+	}
+	return left;
 }
 
 /* (2) False: it ends nothing of it. */

@@ -202,3 +202,51 @@ TEST(streak_begun, a_reset_ends_the_lock_of_a_begin_and_no_finish_brings_anythin
 		service_close(&s);
 	}
 }
+
+/* ---- what is told of it ---- */
+
+static void assert_near(struct attempt_result r, int64_t count, const char *of)
+{
+	const struct count_shown *shown = &r.nearest;
+
+	assert_int_equal(shown->count, count);
+	assert_int_equal(shown->remaining, shown->max - count);
+	assert_bytes(shown->of, of);
+}
+
+TEST(streak_told, the_nearer_count_is_told_and_one_short_of_the_maximum_it_is_the_streak)
+{
+	struct service s;
+	int            now = 0;
+
+	service_open(&s, ROWS);
+	s.all.events.on = EVENT_BIT(EVENT_ATTEMPT_NEAR_LIMIT);
+	assert_near(FAIL(&s), 1, ""); /* of 6, and 1 of 10 */
+	now = 100;
+	fail_apart(&s, &now, 3, (struct try){0});
+	assert_near(FAIL(&s), 5, "ACCOUNT/TOO_MANY"); /* five are left of both */
+	now += 100;
+	fail_apart(&s, &now, 3, (struct try){0});
+	assert_near(FAIL(&s, .type = "CODE"), 9, "ACCOUNT/TOO_MANY");
+	assert_int_equal(events_of(&s, EVENT_ATTEMPT_NEAR_LIMIT).count, 1);
+	assert_near(SUCCEED(&s), 0, ""); /* one is left of it, the code's */
+	service_close(&s);
+}
+
+/* A password that is right says nothing of codes. */
+TEST(streak_told, a_success_tells_what_it_does_not_end)
+{
+	struct service s;
+	struct step    step;
+	int            now = 0;
+
+	service_open(&s, ROWS);
+	fail_apart(&s, &now, 9, (struct try){.type = "CODE"});
+	assert_near(SUCCEED(&s), 9, "ACCOUNT/TOO_MANY");
+	step = BEGIN(&s, .type = "CODE");
+	assert_true(step.begun.locked);
+	finish(&s, &step, OUTCOME_SUCCESS);
+	step = BEGIN(&s);
+	assert_near(finish(&s, &step, OUTCOME_FAILURE), 1, "");
+	service_close(&s);
+}
