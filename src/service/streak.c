@@ -5,8 +5,8 @@
 #include "service/lock.h"
 
 /* Maps from "JOURNEY/TYPE" to a number. Others may have written them: what is of another type counts as absent. */
-#define STRANGERS "failures"
-#define DEVICES   "device_failures"
+#define STRANGERS LOCK_FAILURES
+#define DEVICES   LOCK_DEVICE_FAILURES
 
 static const char *part_name(bool lane)
 {
@@ -103,12 +103,11 @@ void streak_fail(struct context *ctx, const struct attempt *q, const struct stre
 static void row_locked(struct context *ctx, const struct looked *was)
 {
 	struct table_write *w = changes_find(&ctx->changes, TABLE_AUTH_STATE, was->pk, was->sk);
-	struct value        part = {.type = VALUE_M, .map = part_of(&was->item, true)};
 	struct row          row;
 
-	if (part.map.count > 0 && w != NULL && w->kind == TABLE_PUT) {
-		w->item = item_with(ctx->arena, &w->item, BYTES(DEVICES), &part);
-	} else if (w == NULL && part.map.count > 0) {
+	if (w != NULL && w->kind == TABLE_PUT) {
+		w->item = item_without(ctx->arena, &w->item, BYTES(STRANGERS));
+	} else if (w == NULL && part_of(&was->item, true).count > 0) {
 		row_from(&row, ctx->arena, &was->item);
 		row_remove(&row, STRANGERS);
 		ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
