@@ -330,8 +330,8 @@ static void subject_locks_want(struct look *l, const struct rule_heed *h, struct
 	}
 }
 
-/* Also if the source is not counted, people may have locked it. The lock of sources may be that of the whole network, also if no rule
- * counts networks by now. */
+/* Also if the source is not counted, people may have locked it, or the whole network, by whichever name; and the lock of sources may be that of
+ * the network also if no rule counts networks by now. */
 static void source_locks_want(struct look *l, const struct rule_heed *h)
 {
 	const struct attempt *q = l->q;
@@ -341,7 +341,7 @@ static void source_locks_want(struct look *l, const struct rule_heed *h)
 		return;
 	if (h->reach == REACH_SOURCE)
 		lock_want(l, q->source, h->sk, h, !counted);
-	if (h->reach == REACH_SOURCE && q->network.len > 0 && bytes_is(h->lock.name, LOCK_OF_SOURCE))
+	if (h->reach == REACH_SOURCE && q->network.len > 0)
 		lock_want(l, q->network, h->sk, h, !counted);
 	if (h->reach == REACH_PAIR && counted)
 		subject_locks_want(l, h, q->source);

@@ -361,6 +361,25 @@ void lock_failures_end(struct context *ctx, const struct item *row)
 		ctx_put(ctx, TABLE_AUTH_STATE, left);
 }
 
+/* The head of a row that is to be changed or removed: if it is not of the group, and holds no lock of its own, somebody else removed it
+ * (lock_group.h, 5). */
+static enum err_code head_test(struct context *ctx, const struct lock_group *g, const struct item *row,
+                               struct err *err)
+{
+	struct value_list group = lock_group_of(row);
+	struct bytes      head = group.count > 0 ? value_text(&group.items[0]) : row_text(row, "PK");
+	struct looked     now;
+
+	for (uint32_t i = 0; i < g->count; i++)
+		if (bytes_equal(g->ids[i], head))
+			return ERR_NONE;
+	if (ctx_look(ctx, head, row_text(row, "SK"), &now, err) != ERR_NONE)
+		return err->code;
+	if (!now.found || !lock_holds(&now.item, ctx->now_us))
+		lock_head_forget(ctx, row);
+	return ERR_NONE;
+}
+
 /* The rows of all ids. */
 static void group_put(struct context *ctx, const struct lock_new *lock, const struct lock_group *g,
                       const struct term *term)
@@ -399,6 +418,9 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 	}
 	if (!held && lock_overdue(ctx, lock->pk, sk, err) != ERR_NONE)
 		return err->code;
+	for (uint32_t i = 0; held && i < g->count; i++)
+		if (g->rows[i].found && head_test(ctx, g, &g->rows[i].item, err) != ERR_NONE)
+			return err->code;
 	group_put(ctx, &set, g, &term);
 	*out = term_verdict(&set, sk, &term);
 	return ERR_NONE;
@@ -451,7 +473,8 @@ enum err_code lock_remove(struct context *ctx, const struct item *row, const cha
 	struct lock_group *g = arena_alloc(ctx->arena, sizeof(*g));
 
 	if (lock_group_find(ctx, row, g, err) != ERR_NONE ||
-	    levels_remove(ctx, g, row_text(row, "SK"), err) != ERR_NONE)
+	    levels_remove(ctx, g, row_text(row, "SK"), err) != ERR_NONE ||
+	    head_test(ctx, g, row, err) != ERR_NONE)
 		return err->code;
 	removal_tell(ctx, g, why);
 	for (uint32_t i = 0; i < g->count; i++) {
