@@ -100,6 +100,18 @@ static void read_kind(struct fields *f, const struct rules *rules, struct lock_c
 		            "not valid for the lock kind %.*s, which is permanent", BYTES_ARG(name));
 }
 
+/* Its row also holds the failures in a row, which would be gone when the lock expires. */
+static void check_streak(struct fields *f, const struct rules *rules, const struct lock_new *lock,
+                         struct bytes sk)
+{
+	if (bytes_equal(sk, rules->consecutive.sk) && lock->kind->duration_s > 0)
+		fields_fail(
+		        f, "kind", ERR_INVALID,
+		        "must be permanent for %.*s: a lock that expires would take the failures in a row "
+		        "with it; lock a type instead",
+		        BYTES_ARG(rules->consecutive.name));
+}
+
 enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 {
 	struct lock_call   *l = v1_request(c, sizeof(*l));
@@ -116,6 +128,8 @@ enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 		read_person(c, &f, &l->lock);
 	if (l->locked && !fields_failed(&f))
 		check_heeded(&f, rules, &l->lock, lock_key(c, &l->lock));
+	if (l->locked && !fields_failed(&f))
+		check_streak(&f, rules, &l->lock, lock_key(c, &l->lock));
 	return fields_end(&f);
 }
 

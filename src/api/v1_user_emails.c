@@ -61,8 +61,17 @@ void v1_write_standing(struct v1_call *c, struct json_writer *w, const struct co
 
 /* ---- codes ---- */
 
+const struct attempt *v1_read_from(struct v1_call *c, struct fields *f)
+{
+	struct attempt *from = arena_zalloc(c->ctx.arena, sizeof(*from));
+
+	from->rules = v1_rules(c);
+	v1_read_context(c, f, from);
+	return from;
+}
+
 /* The policies in force. */
-static struct email_terms *terms_make(struct v1_call *c)
+static struct email_terms *terms_make(struct v1_call *c, const struct attempt *from)
 {
 	struct email_terms *terms = arena_zalloc(c->ctx.arena, sizeof(*terms));
 	struct user_policy *policy = document_acquire(&c->ctx.services->users);
@@ -70,13 +79,15 @@ static struct email_terms *terms_make(struct v1_call *c)
 	v1_hold(c, &policy->base);
 	terms->rules = v1_rules(c);
 	terms->policy = policy;
+	terms->from = from;
 	return terms;
 }
 
 /* Who may look up every user may also be told that an address is taken; nobody else. */
-enum err_code v1_email_terms(struct v1_call *c, const struct email_terms **out, struct err *err)
+enum err_code v1_email_terms(struct v1_call *c, const struct attempt *from, const struct email_terms **out,
+                             struct err *err)
 {
-	struct email_terms *terms = terms_make(c);
+	struct email_terms *terms = terms_make(c, from);
 
 	terms->neutral = !v1_may_all(c, "LookupUser");
 	*out = terms;
@@ -176,17 +187,19 @@ void email_list_encode(struct v1_call *c, struct json_writer *w)
 
 enum err_code email_add_decode(struct v1_call *c, struct err *err)
 {
-	struct emails_call *e = v1_request(c, sizeof(*e));
-	struct fields       f;
+	struct emails_call   *e = v1_request(c, sizeof(*e));
+	const struct attempt *from;
+	struct fields         f;
 
 	if (v1_user_param(c, &e->q.user, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
 	e->q.email = v1_read_email(c, &f, "email", &e->q.typed);
 	e->enforce = v1_read_enforce(c, &f);
+	from = v1_read_from(c, &f);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
-	return v1_email_terms(c, &e->q.terms, err);
+	return v1_email_terms(c, from, &e->q.terms, err);
 }
 
 enum err_code email_add_run(struct v1_call *c, struct err *err)
@@ -258,7 +271,7 @@ enum err_code email_verify_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	e->q.code = fields_text(&f, "code", CODE_BYTES_MAX);
 	e->enforce = v1_read_enforce(c, &f);
-	e->q.terms = terms_make(c);
+	e->q.terms = terms_make(c, v1_read_from(c, &f));
 	return fields_end(&f);
 }
 

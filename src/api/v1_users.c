@@ -262,8 +262,9 @@ struct create_call {
 
 enum err_code user_create_decode(struct v1_call *c, struct err *err)
 {
-	struct create_call *u = v1_request(c, sizeof(*u));
-	struct fields       f;
+	struct create_call   *u = v1_request(c, sizeof(*u));
+	const struct attempt *from;
+	struct fields         f;
 
 	fields_init(&f, c->body, err);
 	u->q.id = fields_text_or(&f, "id", USER_ID_BYTES_MAX, (struct bytes){NULL, 0});
@@ -276,9 +277,10 @@ enum err_code user_create_decode(struct v1_call *c, struct err *err)
 	if (fields_has(&f, "email"))
 		u->q.email = v1_read_email(c, &f, "email", &u->q.email_typed);
 	u->enforce = v1_read_enforce(c, &f);
+	from = v1_read_from(c, &f);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
-	return u->q.email.len > 0 ? v1_email_terms(c, &u->q.terms, err) : ERR_NONE;
+	return u->q.email.len > 0 ? v1_email_terms(c, from, &u->q.terms, err) : ERR_NONE;
 }
 
 enum err_code user_create_run(struct v1_call *c, struct err *err)

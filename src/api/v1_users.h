@@ -29,9 +29,13 @@ void v1_write_user_members(struct json_writer *w, const struct user *u);
 void v1_write_attributes(struct json_writer *w, const struct item *attributes);
 void v1_user_etag(struct v1_call *c, const struct user *u);
 
-/* On which terms this caller adds or verifies an address: the policies in force, and whether it may learn who has one.
+/* `context`, of a request for a code or its entry: where it comes from, as attempts say it. */
+const struct attempt *v1_read_from(struct v1_call *c, struct fields *f);
+
+/* On which terms this caller adds or verifies an address: the policies in force, where it comes from, and whether it may learn who has one.
  * ERR_ACCESS: it may not, and there is nobody else to send the code. */
-enum err_code v1_email_terms(struct v1_call *c, const struct email_terms **out, struct err *err);
+enum err_code v1_email_terms(struct v1_call *c, const struct attempt *from, const struct email_terms **out,
+                             struct err *err);
 
 /* Is the code part of the answer? Else it is sent from here. */
 bool v1_tells_code(const struct v1_call *c, const struct email_terms *terms, const struct email_claim *claim);

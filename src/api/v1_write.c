@@ -85,6 +85,8 @@ void v1_write_count(struct json_writer *w, const struct count_shown *shown, int6
 	json_member_i64(w, BYTES("remaining"), shown->remaining);
 	if (shown->ends_s > 0)
 		json_member_i64(w, BYTES("expires_in"), clock_seconds_left(shown->ends_s, now_us));
+	if (shown->of.len > 0)
+		json_member_text(w, BYTES("of"), shown->of);
 }
 
 void v1_enforce_wait(struct v1_call *c, enum verdict_kind kind, const struct verdict_wait *wait)

@@ -330,8 +330,8 @@ static void subject_locks_want(struct look *l, const struct rule_heed *h, struct
 	}
 }
 
-/* Also if the source is not counted, people may have locked it. The lock of sources may be that of the whole network, also if no rule
- * counts networks by now. */
+/* Also if the source is not counted, people may have locked it, or the whole network, by whichever name; and the lock of sources may be that of
+ * the network also if no rule counts networks by now. */
 static void source_locks_want(struct look *l, const struct rule_heed *h)
 {
 	const struct attempt *q = l->q;
@@ -341,7 +341,7 @@ static void source_locks_want(struct look *l, const struct rule_heed *h)
 		return;
 	if (h->reach == REACH_SOURCE)
 		lock_want(l, q->source, h->sk, h, !counted);
-	if (h->reach == REACH_SOURCE && q->network.len > 0 && bytes_is(h->lock.name, LOCK_OF_SOURCE))
+	if (h->reach == REACH_SOURCE && q->network.len > 0)
 		lock_want(l, q->network, h->sk, h, !counted);
 	if (h->reach == REACH_PAIR && counted)
 		subject_locks_want(l, h, q->source);
@@ -485,7 +485,7 @@ static void show(int64_t count, int64_t max, int64_t ends_s, struct count_shown 
 	int64_t left = max > count ? max - count : 0;
 
 	if (max > 0 && (shown->max == 0 || left < shown->remaining))
-		*shown = (struct count_shown){count, max, left, ends_s};
+		*shown = (struct count_shown){count, max, left, ends_s, nothing};
 }
 
 void counter_show(const struct counter *c, struct count_shown *shown)
@@ -501,11 +501,21 @@ void lane_show(const struct device_lane *lane, const struct rule *rule, struct c
 		     shown);
 }
 
-void assessment_show(const struct assessment *now, const struct rule *rule, struct count_shown *shown)
+void streak_show(const struct attempt *q, int64_t count, int64_t ends_s, struct count_shown *shown)
+{
+	const struct consecutive *c = &q->rules->consecutive;
+	int64_t                   left = c->max > count ? c->max - count : 0;
+
+	if (streak_counts(q->rule) && count > 0 && (shown->max == 0 || left <= shown->remaining))
+		*shown = (struct count_shown){count, c->max, left, ends_s, c->name};
+}
+
+void assessment_show(const struct assessment *now, const struct attempt *q, struct count_shown *shown)
 {
 	for (uint32_t i = 0; i < now->counter_count; i++)
 		counter_show(&now->counters[i], shown);
-	lane_show(&now->lane, rule, shown);
+	lane_show(&now->lane, q->rule, shown);
+	streak_show(q, now->streak.total, now->streak.ends_s, shown);
 }
 
 /* ---- all of it ---- */

@@ -98,7 +98,8 @@ struct counter {
 
 /* What a caller is told of counts: of the counter that is nearest to its maximum. max 0: of none. */
 struct count_shown {
-	int64_t count, max, remaining, ends_s;
+	int64_t      count, max, remaining, ends_s;
+	struct bytes of; /* failures in a row (streak.h): the lock that they set. Empty: the type's own */
 };
 
 /* Takes the counter's place in *shown if it is nearer. */
@@ -118,8 +119,11 @@ struct assessment {
 	struct states_required required; /* what does not, but must be told */
 };
 
-/* Of all its counters, and the lane. */
-void assessment_show(const struct assessment *now, const struct rule *rule, struct count_shown *shown);
+/* Of all its counters, the lane, and the failures in a row. */
+void assessment_show(const struct assessment *now, const struct attempt *q, struct count_shown *shown);
+
+/* So many in a row, of q->rule. If as many remain as of another count, these are shown: what they set is worse. */
+void streak_show(const struct attempt *q, int64_t count, int64_t ends_s, struct count_shown *shown);
 
 /* Which locks a counter that reached its maximum sets, and is stopped by: the classifier type and the
  * qualifier of their keys. */

@@ -581,6 +581,9 @@ static enum err_code count_all(struct recording *r)
 			return r->err->code;
 	if (r->now->lane.open && lane_count(r) != ERR_NONE)
 		return r->err->code;
+	if (!r->for_good) /* else the lock took their place */
+		streak_show(r->q, r->now->streak.total + 1, r->ctx->now_s + r->q->rules->consecutive.life_s,
+		            &r->out->nearest);
 	r->out->counted = r->ctx->changes.count > before;
 	if (r->q->reservation.len > 0 || !r->out->counted) /* begun: told when it is finished */
 		return ERR_NONE;
@@ -786,13 +789,14 @@ static enum err_code succeed(struct recording *r)
 		streak_succeed(r->ctx, r->q, &r->now->streak);
 	if (clears_own(r->q->rule))
 		own_clear(r);
+	streak_show(r->q, streak_left(&r->now->streak, r->q->rule), r->now->streak.ends_s, &r->out->nearest);
 	return others_clear(r);
 }
 
 /* It would have been refused, but was not: what follows for others is real. */
 static enum err_code succeed_in_shadow(struct recording *r)
 {
-	assessment_show(r->now, r->q->rule, &r->out->nearest);
+	assessment_show(r->now, r->q, &r->out->nearest);
 	if (device_remember(r) != ERR_NONE)
 		return r->err->code;
 	return others_clear(r);
@@ -851,7 +855,7 @@ enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum 
 	if (in_shadow && outcome == OUTCOME_SUCCESS)
 		return succeed_in_shadow(&r);
 	if (in_shadow || stops(q, out->verdict.kind, outcome)) {
-		assessment_show(&now, q->rule, &out->nearest);
+		assessment_show(&now, q, &out->nearest);
 		return ERR_NONE;
 	}
 	if (outcome == (q->rule->counts == COUNT_SENT ? OUTCOME_SENT : OUTCOME_FAILURE))

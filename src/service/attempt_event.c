@@ -17,17 +17,20 @@ void attempt_near_limit(struct context *ctx, const struct attempt *q, const stru
 {
 	struct event   e = {.type = EVENT_ATTEMPT_NEAR_LIMIT, .subject = q->subjects[0]};
 	struct member *m;
+	uint32_t       count = 3;
 
 	if (!ctx_publishes(ctx, e.type) || q->rule->shadow || nearest->max == 0 || nearest->remaining <= 0 ||
 	    nearest->remaining > ctx_event_policy(ctx)->near_limit)
 		return;
-	m = arena_array(ctx->arena, 5, sizeof(*m));
+	m = arena_array(ctx->arena, 6, sizeof(*m));
 	m[0] = (struct member){BYTES("count"), value_i64(nearest->count)};
 	m[1] = (struct member){BYTES("journey"), value_string(q->rule->journey)};
 	m[2] = (struct member){BYTES("max"), value_i64(nearest->max)};
-	m[3] = (struct member){BYTES("remaining"), value_i64(nearest->remaining)};
-	m[4] = (struct member){BYTES("type"), value_string(q->rule->type)};
-	e.data = (struct item){m, 5};
+	if (nearest->of.len > 0)
+		m[count++] = (struct member){BYTES("of"), value_string(nearest->of)};
+	m[count++] = (struct member){BYTES("remaining"), value_i64(nearest->remaining)};
+	m[count++] = (struct member){BYTES("type"), value_string(q->rule->type)};
+	e.data = (struct item){m, count};
 	ctx_publish(ctx, &e);
 }
 

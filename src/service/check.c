@@ -37,7 +37,7 @@ static enum err_code check_action(struct context *ctx, struct checked *c, struct
 	action->verdict = now.verdict;
 	action->shadow = now.shadow;
 	action->known_device = now.lane.open;
-	assessment_show(&now, rule, &action->nearest);
+	assessment_show(&now, who, &action->nearest);
 	c->required = now.required; /* they are the subjects', whatever the action */
 	check_join(c, &now.verdict, verdict_wait_all(&now.verdict, ctx->now_us));
 	return ERR_NONE;

@@ -47,7 +47,9 @@ enum err_code code_rules_check(const struct rules *rules, const struct user_poli
 static enum err_code attempt_init(struct attempt *q, const struct email_terms *terms,
                                   const struct rule_ref *ref, enum rule_counts counts, struct err *err)
 {
-	const struct rule *rule;
+	static const struct attempt nowhere;
+	const struct attempt       *from = terms->from == NULL ? &nowhere : terms->from;
+	const struct rule          *rule;
 
 	if (rule_get(terms->rules, ref, counts, &rule, err) != ERR_NONE)
 		return err->code;
@@ -55,6 +57,14 @@ static enum err_code attempt_init(struct attempt *q, const struct email_terms *t
 	                      .alone = true, /* by user, or by mailbox: each on its own */
 	                      .rules = terms->rules,
 	                      .rule = rule,
+	                      .source = from->source, /* (4) */
+	                      .network = from->network,
+	                      .source_allowed = from->source_allowed,
+	                      .source_denied = from->source_denied,
+	                      .risk = from->risk,
+	                      .token_sent = from->token_sent,
+	                      .token = from->token,
+	                      .keys = from->keys,
 	                      .notification_type = rule->qualifier == QUALIFY_NOTIFICATION
 	                                                   ? BYTES("VERIFY_EMAIL")
 	                                                   : (struct bytes){NULL, 0}};

@@ -11,6 +11,7 @@
  * (1) A request or an entry that something stands against changes nothing: nothing is counted, no code is written.
  * (2) The request that reaches a maximum sets the lock, and gets no code.
  * (3) An entry is counted before its code is told right or wrong.
+ * (4) Where a call comes from is counted as it is of attempts, if it says so: these rules skip sources that are not known.
  * Why these subjects: docs/decisions/022-who-is-counted-for-a-code.md. */
 #ifndef SERVICE_EMAIL_CODE_H
 #define SERVICE_EMAIL_CODE_H
@@ -18,10 +19,13 @@
 #include "service/context.h"
 #include "service/user_policy.h"
 
+struct attempt;
+
 /* On which terms an address is added or verified. NULL instead of one: as a service does it that has its own proof. Nothing
  * is counted, and what ships holds. */
 struct email_terms {
 	const struct rules       *rules; /* of attempts */
+	const struct attempt     *from;  /* its source, its device, its risk (assess.h); NULL: not said */
 	const struct user_policy *policy;
 	bool                      neutral; /* the caller must not learn whether an address is taken */
 };

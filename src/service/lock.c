@@ -303,6 +303,83 @@ static enum err_code group_writable(struct context *ctx, const struct lock_new *
 	return ERR_NONE;
 }
 
+/* ---- failures in a row, which a lock's row may hold ---- */
+
+static const char *const failures[] = {LOCK_FAILURES, LOCK_DEVICE_FAILURES};
+enum { FAILURES_COUNT = sizeof(failures) / sizeof(failures[0]) };
+
+static bool failures_copy(struct arena *a, const struct item *from, struct item *to)
+{
+	bool any = false;
+
+	for (int i = 0; i < FAILURES_COUNT; i++) {
+		const struct value *v = item_get(from, bytes_of(failures[i]));
+
+		if (v != NULL && v->type == VALUE_M) {
+			*to = item_with(a, to, bytes_of(failures[i]), v);
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* In the row of the lock that takes the place of `old`. */
+static void failures_keep(struct context *ctx, const struct item *old, struct item *row)
+{
+	int64_t      ends_s = row_i64(old, LOCK_FAILURES_TTL, 0);
+	struct value ttl = value_i64(ends_s > 0 ? ends_s : row_i64(old, "ttl", 0));
+
+	if (failures_copy(ctx->arena, old, row))
+		*row = item_with(ctx->arena, row, BYTES(LOCK_FAILURES_TTL), &ttl);
+}
+
+/* What is left in the place of a person's lock that a person clears. A rule's took their place. */
+static bool failures_rest(struct context *ctx, const struct item *lock, const char *why, struct item *out)
+{
+	struct row row;
+
+	if (strcmp(why, LOCK_CLEARED_BY_PERSON) != 0 || !lock_is_persons(lock) ||
+	    !lock_holds(lock, ctx->now_us) || row_i64(lock, LOCK_FAILURES_TTL, 0) <= ctx->now_s)
+		return false;
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", row_text(lock, "PK"));
+	row_set_text(&row, "SK", row_text(lock, "SK"));
+	row_set_i64(&row, "count", 0);
+	row_set_i64(&row, "ttl", row_i64(lock, LOCK_FAILURES_TTL, 0));
+	row_set_i64(&row, "last_updated", ctx->now_s);
+	*out = row_item(&row);
+	return failures_copy(ctx->arena, lock, out);
+}
+
+void lock_failures_end(struct context *ctx, const struct item *row)
+{
+	struct item left = item_without(ctx->arena, row, BYTES(LOCK_FAILURES_TTL));
+
+	for (int i = 0; i < FAILURES_COUNT; i++)
+		left = item_without(ctx->arena, &left, bytes_of(failures[i]));
+	if (left.count < row->count)
+		ctx_put(ctx, TABLE_AUTH_STATE, left);
+}
+
+/* The head of a row that is to be changed or removed: if it is not of the group, and holds no lock of its own, somebody else removed it
+ * (lock_group.h, 5). */
+static enum err_code head_test(struct context *ctx, const struct lock_group *g, const struct item *row,
+                               struct err *err)
+{
+	struct value_list group = lock_group_of(row);
+	struct bytes      head = group.count > 0 ? value_text(&group.items[0]) : row_text(row, "PK");
+	struct looked     now;
+
+	for (uint32_t i = 0; i < g->count; i++)
+		if (bytes_equal(g->ids[i], head))
+			return ERR_NONE;
+	if (ctx_look(ctx, head, row_text(row, "SK"), &now, err) != ERR_NONE)
+		return err->code;
+	if (!now.found || !lock_holds(&now.item, ctx->now_us))
+		lock_head_forget(ctx, row);
+	return ERR_NONE;
+}
+
 /* The rows of all ids. */
 static void group_put(struct context *ctx, const struct lock_new *lock, const struct lock_group *g,
                       const struct term *term)
@@ -312,6 +389,8 @@ static void group_put(struct context *ctx, const struct lock_new *lock, const st
 		struct item          row = lock_row(ctx, lock, old, g, term);
 		bool                 held = old->found && lock_holds(&old->item, ctx->now_us);
 
+		if (old->found)
+			failures_keep(ctx, &old->item, &row);
 		lock_changed(ctx, held ? &old->item : NULL, &row, NULL);
 		ctx_put(ctx, TABLE_AUTH_STATE, row);
 	}
@@ -339,6 +418,9 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 	}
 	if (!held && lock_overdue(ctx, lock->pk, sk, err) != ERR_NONE)
 		return err->code;
+	for (uint32_t i = 0; held && i < g->count; i++)
+		if (g->rows[i].found && head_test(ctx, g, &g->rows[i].item, err) != ERR_NONE)
+			return err->code;
 	group_put(ctx, &set, g, &term);
 	*out = term_verdict(&set, sk, &term);
 	return ERR_NONE;
@@ -350,7 +432,7 @@ bool lock_is_removed(const struct context *ctx, struct bytes pk, struct bytes sk
 {
 	const struct table_write *w = changes_find(&ctx->changes, TABLE_AUTH_STATE, pk, sk);
 
-	return w != NULL && w->kind == TABLE_DELETE;
+	return w != NULL && (w->kind == TABLE_DELETE || row_i64(&w->item, "count", 1) == 0);
 }
 
 /* A lock, the row of how often it was set, and among others the version of the partition, for each id; and what is told. */
@@ -391,11 +473,19 @@ enum err_code lock_remove(struct context *ctx, const struct item *row, const cha
 	struct lock_group *g = arena_alloc(ctx->arena, sizeof(*g));
 
 	if (lock_group_find(ctx, row, g, err) != ERR_NONE ||
-	    levels_remove(ctx, g, row_text(row, "SK"), err) != ERR_NONE)
+	    levels_remove(ctx, g, row_text(row, "SK"), err) != ERR_NONE ||
+	    head_test(ctx, g, row, err) != ERR_NONE)
 		return err->code;
 	removal_tell(ctx, g, why);
-	for (uint32_t i = 0; i < g->count; i++)
-		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, g->rows[i].pk, g->rows[i].sk));
+	for (uint32_t i = 0; i < g->count; i++) {
+		struct item rest;
+
+		if (failures_rest(ctx, &g->rows[i].item, why, &rest))
+			ctx_put(ctx, TABLE_AUTH_STATE, rest);
+		else
+			ctx_delete(ctx, TABLE_AUTH_STATE,
+			           row_key_two(ctx->arena, g->rows[i].pk, g->rows[i].sk));
+	}
 	return ERR_NONE;
 }
 
@@ -437,10 +527,14 @@ enum err_code lock_withdraw(struct context *ctx, const struct item *lock, struct
 
 enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err)
 {
-	struct row row;
+	const struct table_write *w;
+	struct row                row;
 
 	if (account_writable(ctx, pk, err) != ERR_NONE || lock_clear(ctx, pk, sk, held, err) != ERR_NONE)
 		return err->code;
+	w = changes_find(&ctx->changes, TABLE_AUTH_STATE, pk, sk);
+	if (w != NULL && w->kind == TABLE_PUT) /* failures in a row are left, and it is no lock */
+		return ERR_NONE;
 	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", pk);
 	row_set_text(&row, "SK", sk);

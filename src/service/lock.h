@@ -38,6 +38,15 @@ struct lock_new {
 /* Of a rule's lock: the reason if it is that of failures in a row (streak.h). It is what its verdict says, too. */
 #define LOCK_TOO_MANY_FAILURES "too_many_failures"
 
+/* Beside the lock, the row may hold failures in a row (streak.h): maps, of strangers and of known devices. They are not the lock's: a
+ * person who sets it and clears it leaves them as they were. The last is when they expire, while a lock holds. */
+#define LOCK_FAILURES        "failures"
+#define LOCK_DEVICE_FAILURES "device_failures"
+#define LOCK_FAILURES_TTL    "failures_ttl"
+
+/* A reset ends them, also where the lock stays. */
+void lock_failures_end(struct context *ctx, const struct item *row);
+
 enum { LOCK_REASON_MAX = 256, LOCK_SET_BY_MAX = 128 };
 
 /* A lock that holds is never made shorter: of the old end and the new one the later counts. One that a person set
@@ -56,7 +65,7 @@ enum err_code lock_remove(struct context *ctx, const struct item *row, const cha
 /* How many rows of a commit that takes, at most. */
 uint32_t lock_remove_rows(const struct context *ctx, const struct item *row);
 
-/* Does the commit remove that row already? */
+/* Does the commit remove that lock already? */
 bool lock_is_removed(const struct context *ctx, struct bytes pk, struct bytes sk);
 
 /* Removes it, and how often it was set. *held says whether it held. */

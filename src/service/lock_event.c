@@ -263,6 +263,17 @@ void lock_changed(struct context *ctx, const struct item *old, const struct item
 		cleared_publish(ctx, old, why);
 }
 
+void lock_head_forget(struct context *ctx, const struct item *row)
+{
+	struct value_list group = lock_group_of(row);
+	struct item       head;
+
+	if (group.count == 0 || due_at(row) == 0 || !may_have_due(ctx) || !is_heeded(row_text(row, "SK")))
+		return;
+	head = item_with(ctx->arena, row, BYTES("PK"), &group.items[0]);
+	due_remove(ctx, &head, due_at(row));
+}
+
 enum err_code lock_announce(struct context *ctx, const struct item *row, struct err *err)
 {
 	struct lock_group *g = arena_alloc(ctx->arena, sizeof(*g));

@@ -51,6 +51,10 @@ enum {
  * no lock is left. */
 void lock_changed(struct context *ctx, const struct item *old, const struct item *next, const char *why);
 
+/* The rest of the lock that this row is of is changed or removed, and its head's row was removed by somebody else: what was due of that one is not
+ * any more. */
+void lock_head_forget(struct context *ctx, const struct item *row);
+
 /* The lock.set of this lock waits no longer: publishes it, once for its group. (5) */
 enum err_code lock_announce(struct context *ctx, const struct item *row, struct err *err);
 

@@ -425,7 +425,7 @@ static enum err_code finish_failure(struct context *ctx, struct reservation *r, 
 	                               .device_revoked = spent};
 	if (spent)
 		attempt_device_spent(r->q.rule, &out->verdict);
-	assessment_show(&now, r->q.rule, &out->nearest);
+	assessment_show(&now, &r->q, &out->nearest);
 	if (is_first(ctx, r, &now, &out->first_time, err) != ERR_NONE)
 		return err->code;
 	if (locks_announce(ctx, r, err) != ERR_NONE)

@@ -538,6 +538,7 @@ static void link_consecutive(struct rules *rules, const struct fields *f)
 		return;
 	c->sk = key_name(a, c->sets.journey, BYTES(KEY_LOCK), c->sets.name, (struct bytes){NULL, 0});
 	check_consecutive_lock(rules, f);
+	c->name = arena_printf(a, "%.*s/%.*s", BYTES_ARG(c->sets.journey), BYTES_ARG(c->sets.name));
 	link_types(rules, &c->of, false, f);
 	link_types(rules, &c->ended_by, true, f);
 }

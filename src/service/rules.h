@@ -151,7 +151,7 @@ struct consecutive {
 	int64_t                 life_s;
 	const struct lock_kind *lock;
 	struct rule_ref         sets;         /* the lock */
-	struct bytes            sk;           /* … its sort key */
+	struct bytes            sk, name;     /* … its sort key; "JOURNEY/NAME" */
 	struct rule_refs        of, ended_by; /* types */
 };
 

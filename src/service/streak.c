@@ -5,8 +5,8 @@
 #include "service/lock.h"
 
 /* Maps from "JOURNEY/TYPE" to a number. Others may have written them: what is of another type counts as absent. */
-#define STRANGERS "failures"
-#define DEVICES   "device_failures"
+#define STRANGERS LOCK_FAILURES
+#define DEVICES   LOCK_DEVICE_FAILURES
 
 static const char *part_name(bool lane)
 {
@@ -39,9 +39,13 @@ int64_t streak_of_row(const struct item *row, bool lane)
 
 void streak_see(struct streak *s, const struct looked *row)
 {
+	int64_t failures = row->found ? streak_of_row(&row->item, s->lane) : 0;
+	int64_t ends_s = failures > 0 ? row_i64(&row->item, "ttl", 0) : 0;
+
 	s->rows[s->count++] = row;
-	if (row->found)
-		s->total += streak_of_row(&row->item, s->lane);
+	s->total += failures;
+	if (ends_s > 0 && (s->ends_s == 0 || ends_s < s->ends_s))
+		s->ends_s = ends_s;
 }
 
 static void part_set(struct row *row, bool lane, struct item part)
@@ -99,12 +103,11 @@ void streak_fail(struct context *ctx, const struct attempt *q, const struct stre
 static void row_locked(struct context *ctx, const struct looked *was)
 {
 	struct table_write *w = changes_find(&ctx->changes, TABLE_AUTH_STATE, was->pk, was->sk);
-	struct value        part = {.type = VALUE_M, .map = part_of(&was->item, true)};
 	struct row          row;
 
-	if (part.map.count > 0 && w != NULL && w->kind == TABLE_PUT) {
-		w->item = item_with(ctx->arena, &w->item, BYTES(DEVICES), &part);
-	} else if (w == NULL && part.map.count > 0) {
+	if (w != NULL && w->kind == TABLE_PUT) {
+		w->item = item_without(ctx->arena, &w->item, BYTES(STRANGERS));
+	} else if (w == NULL && part_of(&was->item, true).count > 0) {
 		row_from(&row, ctx->arena, &was->item);
 		row_remove(&row, STRANGERS);
 		ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
@@ -168,6 +171,20 @@ static bool clears(const struct rule *rule, struct bytes name)
 			return true;
 	}
 	return bytes_equal(name, rule->name) || rule->ends_streak;
+}
+
+int64_t streak_left(const struct streak *s, const struct rule *rule)
+{
+	int64_t left = 0;
+
+	for (uint32_t i = 0; i < s->count; i++) {
+		struct item part =
+		        s->rows[i]->found ? part_of(&s->rows[i]->item, s->lane) : (struct item){NULL, 0};
+
+		for (uint32_t n = 0; n < part.count; n++)
+			left += clears(rule, part.members[n].name) ? 0 : bounded(&part.members[n].value);
+	}
+	return left;
 }
 
 /* (2) False: it ends nothing of it. */

@@ -27,6 +27,7 @@ struct streak {
 	uint32_t             count;
 	bool                 lane; /* of known devices */
 	int64_t              total;
+	int64_t              ends_s; /* when the first of the rows expires that have some; 0: none does */
 };
 
 static inline bool streak_counts(const struct rule *rule)
@@ -39,6 +40,9 @@ void streak_see(struct streak *s, const struct looked *row);
 
 /* So many failures a row has: of known devices, or of everyone else. */
 int64_t streak_of_row(const struct item *row, bool lane);
+
+/* How many a success of the rule leaves. (2) */
+int64_t streak_left(const struct streak *s, const struct rule *rule);
 
 /* One more. */
 void streak_fail(struct context *ctx, const struct attempt *q, const struct streak *s);

@@ -160,6 +160,7 @@ static enum err_code row_clear(struct resetting *r, const struct item *row)
 
 	if (is_kept(r, row)) {
 		r->out->kept += is_counted(r, row);
+		lock_failures_end(r->ctx, row);
 		return ERR_NONE;
 	}
 	if (r->out->count + r->out->devices >= RESET_ROWS_MAX || changes_room(&r->ctx->changes) < rows) {

@@ -102,6 +102,22 @@ def test_the_tenth_wrong_entry_locks_and_the_right_code_is_then_not_looked_at(se
     assert without_versions(rows(server)) == before
 
 
+def test_codes_are_counted_by_source_if_a_call_says_where_it_comes_from(server):
+    """As shipped: 50 wrong entries of a source, 10 of a user."""
+    here = {"context": {"ip": "192.0.2.77"}}
+    verdicts = []
+    for _ in range(6):
+        user = ok(server, "POST", "/v1/users", {"id": new_id(), "email": address(), **here})
+        path = f"/v1/users/{user['id']}/emails/{user['claim']['id']}/verify"
+        verdicts += [ok(server, "POST", path, {"code": "UUUUUUUU", **here}).get("verdict") for _ in range(9)]
+    assert verdicts[:49] == [None] * 49 and verdicts[49:] == ["locked"] * 5
+    assert "verdict" not in ok(server, "POST", path, {"code": "UUUUUUUU"})
+    answer = ok(server, "POST", f"/v1/users/{user['id']}/emails", {"email": address(), **here})
+    assert (answer["verdict"], answer["lock"]["name"]) == ("locked", "SOURCE")  # a source's lock stops its whole journey
+    status, problem, _ = call(server, "POST", path, {"code": "UUUUUUUU", "context": {"ip": "here"}})
+    assert (status, problem["field"]) == (422, "context.ip")
+
+
 def test_the_policies_of_users_change_without_a_restart(server):
     status, shown, headers = call(server, "GET", "/v1/policies/users")
     assert (status, shown["document"]["emails"], shown["document"]["codes"]["tries"]) == (200, 20, 5)

@@ -596,3 +596,17 @@ def test_the_hundredth_that_is_only_begun_and_was_right_locks_nobody(ok, ddb, su
     assert refused["reason"] == "too_many_failures"
     assert ok("POST", "/v1/attempts/finish", {"attempt": begun["attempt"], "outcome": "success"})["verdict"] == "allow"
     assert attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")["verdict"] == "allow"
+
+
+def test_an_operators_lock_by_the_name_of_failures_in_a_row_is_permanent_and_leaves_the_count(ok, call, ddb, subject):
+    attempt(ok, "someone-else", "SIGN_IN", "PASSWORD_ENTRY")
+    streak_put(ddb, subject, 97)
+    path = lock_path(subject, "AUTHENTICATION/CONSECUTIVE_FAILURES")
+    status, problem = call("PUT", path, {"kind": "STANDARD"})
+    assert (status, problem["field"]) == (422, "kind"), problem
+    ok("PUT", path, {"kind": "PERMANENT"})
+    assert ok("DELETE", path)["cleared"]
+    told = attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")["counts"]["PASSWORD_ENTRY"]
+    assert (told["count"], told["max"], told["remaining"], told["of"]) == (98, 100, 2, "AUTHENTICATION/CONSECUTIVE_FAILURES")
+    checked = ok("POST", "/v1/check", {"subject": subject, "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]})
+    assert checked["actions"]["PASSWORD_ENTRY"]["of"] == "AUTHENTICATION/CONSECUTIVE_FAILURES"

@@ -173,6 +173,71 @@ TEST(email_codes, an_entry_without_a_code_counts_and_one_for_a_proved_address_do
 	service_close(&s);
 }
 
+/* The terms of a call that says where it comes from. */
+static const struct email_terms *terms_from(struct service *s, const char *ip)
+{
+	struct email_terms *terms = arena_zalloc(&s->f.arena, sizeof(*terms));
+	struct attempt     *from = arena_zalloc(&s->f.arena, sizeof(*from));
+
+	*from = attempt_of(s, &(struct try){.ip = ip});
+	*terms = *terms_of(s);
+	terms->from = from;
+	return terms;
+}
+
+static struct email_verdict entered_from(struct service *s, const char *id, struct bytes email_id,
+                                         const char *ip)
+{
+	struct call c = {.entry = {bytes_of(id), email_id, BYTES("UUUUUUUU"), terms_from(s, ip)}};
+
+	turn_take(s, &c.turn, verify);
+	return c.verdict;
+}
+
+/* As shipped, 50 of a source and 10 of a user. (4) */
+TEST(email_codes, one_source_enters_50_codes_whosever_they_are_4)
+{
+	struct service     s;
+	struct email_claim claims[6];
+	const char        *users[6];
+	int                refused = 0;
+
+	service_open(&s, NULL);
+	for (int i = 0; i < 6; i++) {
+		users[i] = arena_printf(&s.f.arena, "user-%d%c", i, '\0').data;
+		made(&s, users[i]);
+		claims[i] = added(&s, users[i], arena_printf(&s.f.arena, "%d@example.org%c", i, '\0').data);
+	}
+	for (int i = 0; i < 54; i++)
+		refused +=
+		        entered_from(&s, users[i % 6], claims[i % 6].email.id, "192.0.2.1").standing.refused;
+	assert_int_equal(refused, 4);
+	assert_false(entered_from(&s, users[5], claims[5].email.id, "192.0.2.2").standing.refused);
+	assert_int_equal(entered(&s, users[0], claims[0].email.id, BYTES("UUUUUUUU")).standing.refused,
+	                 false);
+	service_close(&s);
+}
+
+/* (4) */
+TEST(email_codes, one_source_asks_for_100_codes_whosever_they_are_4)
+{
+	struct service            s;
+	const struct email_terms *terms;
+	int                       refused = 0;
+
+	service_open(&s, NULL);
+	terms = terms_from(&s, "192.0.2.1");
+	for (int i = 0; i < 104; i++) {
+		const char *user = arena_printf(&s.f.arena, "user-%d%c", i, '\0').data;
+
+		made(&s, user);
+		refused += asked(&s, user, arena_printf(&s.f.arena, "%d@example.org%c", i, '\0').data, terms)
+		                   .standing.refused;
+	}
+	assert_int_equal(refused, 5); /* the one that reaches the maximum gets no code (2) */
+	service_close(&s);
+}
+
 TEST(email_codes, a_proof_clears_what_the_rules_say)
 {
 	struct service     s;

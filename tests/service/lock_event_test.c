@@ -304,6 +304,43 @@ TEST(lock_groups, whose_head_somebody_else_removed_are_told_of_by_the_first_that
 	log = log_of(&s);
 	assert_int_equal(log.count, 2);
 	assert_bytes(row_text(&log.items[1], "subject"), "bob"); /* whichever row it was cleared by */
+	assert_int_equal(dues(&s).count, 0);
+	at(&s, 60);
+	assert_int_equal(tell_all(&s), 0); /* it was cleared: it does not expire */
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_head_somebody_else_removed_expire_when_the_rest_does_5)
+{
+	static const struct bytes others[] = {BYTES_INIT("bob"), BYTES_INIT("cat")};
+	struct service            s;
+
+	open_all_on(&s);
+	person_sets_on(&s, "ann", others, 2);
+	fixture_ok(&s.f, "DeleteItem",
+	           "{'TableName':'auth-state','Key':{'PK':{'S':'ann'},'SK':{'S':'" PASSWORD_LOCK "'}}}");
+	person_sets(&s, "cat", 600);
+	at(&s, 60);
+	assert_int_equal(tell_all(&s), 0); /* it holds still */
+	at(&s, 600);
+	assert_int_equal(tell_all(&s), 1);
+	service_close(&s);
+}
+
+/* Somebody else wrote it, and it holds: what is due of it is its own. */
+TEST(lock_groups, whose_head_somebody_else_wrote_leave_its_end_to_it_5)
+{
+	static const struct bytes others[] = {BYTES_INIT("bob")};
+	struct service            s;
+
+	open_all_on(&s);
+	person_sets_on(&s, "ann", others, 1);
+	row_put(&s, "{'PK':{'S':'ann'},'SK':{'S':'" PASSWORD_LOCK
+	            "'},'count':{'N':'1'},'block_type':{'S':'STANDARD'},"
+	            "'ttl':{'N':'1789000060'}}");
+	person_clears(&s, "bob");
+	assert_true(row_there(&s, "ann", PASSWORD_LOCK));
+	assert_int_equal(dues(&s).count, 1);
 	service_close(&s);
 }
 

@@ -1,5 +1,5 @@
 /* Counters by subject and source, by source alone, allowed sources. The lanes of known devices: device_test.c. */
-#include "service/fixture.h"
+#include "service/turn.h"
 
 #define SOURCES                                                                                              \
 	"locks: {STANDARD: {duration: 900}}\n"                                                               \
@@ -135,5 +135,27 @@ TEST(sources, no_address_stands_in_any_row)
 	json_end_array(&w);
 	assert_true(bytes_contains(buf_bytes(&out), BYTES("ip:")));
 	assert_false(bytes_contains(buf_bytes(&out), BYTES("203.0.113")));
+	service_close(&s);
+}
+
+/* By whichever name, as of a single source: lists call it enforced. */
+TEST(sources, a_network_that_a_person_locked_by_the_name_of_a_type_is_stopped_there)
+{
+	struct service s;
+	struct bytes   network;
+
+	service_open(&s, SOURCES);
+	FAIL(&s, .subject = "bob"); /* makes the table */
+	network = network_of(&s, "2001:db8:1::1");
+	row_put(&s, arena_printf(&s.f.arena,
+	                         "{'PK':{'S':'%.*s'},'SK':{'S':'" PASSWORD_LOCK
+	                         "'},'count':{'N':'1'},'set_by':{'S':'op'}}%c",
+	                         BYTES_ARG(network), '\0')
+	                    .data);
+	assert_int_equal(SUCCEED(&s, .ip = "2001:db8:1:7::9").verdict.kind, VERDICT_LOCKED_PERMANENT);
+	assert_int_equal(SUCCEED(&s, .ip = "2001:db8:1:7::9", .allowed = true).verdict.kind,
+	                 VERDICT_LOCKED_PERMANENT);
+	assert_int_equal(SUCCEED(&s, .ip = "2001:db8:2::9").verdict.kind, VERDICT_ALLOW);
+	assert_int_equal(SUCCEED(&s, .type = "PAIRS", .ip = "2001:db8:1:7::9").verdict.kind, VERDICT_ALLOW);
 	service_close(&s);
 }

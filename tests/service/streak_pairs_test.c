@@ -202,3 +202,141 @@ TEST(streak_begun, a_reset_ends_the_lock_of_a_begin_and_no_finish_brings_anythin
 		service_close(&s);
 	}
 }
+
+/* ---- what is told of it ---- */
+
+static void assert_near(struct attempt_result r, int64_t count, const char *of)
+{
+	const struct count_shown *shown = &r.nearest;
+
+	assert_int_equal(shown->count, count);
+	assert_int_equal(shown->remaining, shown->max - count);
+	assert_bytes(shown->of, of);
+}
+
+TEST(streak_told, the_nearer_count_is_told_and_one_short_of_the_maximum_it_is_the_streak)
+{
+	struct service s;
+	int            now = 0;
+
+	service_open(&s, ROWS);
+	s.all.events.on = EVENT_BIT(EVENT_ATTEMPT_NEAR_LIMIT);
+	assert_near(FAIL(&s), 1, ""); /* of 6, and 1 of 10 */
+	now = 100;
+	fail_apart(&s, &now, 3, (struct try){0});
+	assert_near(FAIL(&s), 5, "ACCOUNT/TOO_MANY"); /* five are left of both */
+	now += 100;
+	fail_apart(&s, &now, 3, (struct try){0});
+	assert_near(FAIL(&s, .type = "CODE"), 9, "ACCOUNT/TOO_MANY");
+	assert_int_equal(events_of(&s, EVENT_ATTEMPT_NEAR_LIMIT).count, 1);
+	assert_near(SUCCEED(&s), 0, ""); /* one is left of it, the code's */
+	service_close(&s);
+}
+
+/* A password that is right says nothing of codes. */
+TEST(streak_told, a_success_tells_what_it_does_not_end)
+{
+	struct service s;
+	struct step    step;
+	int            now = 0;
+
+	service_open(&s, ROWS);
+	fail_apart(&s, &now, 9, (struct try){.type = "CODE"});
+	assert_near(SUCCEED(&s), 9, "ACCOUNT/TOO_MANY");
+	step = BEGIN(&s, .type = "CODE");
+	assert_true(step.begun.locked);
+	finish(&s, &step, OUTCOME_SUCCESS);
+	step = BEGIN(&s);
+	assert_near(finish(&s, &step, OUTCOME_FAILURE), 1, "");
+	service_close(&s);
+}
+
+/* ---- locks of people on the name of the streak's ---- */
+
+struct by_hand {
+	struct turn turn;
+	bool        lock;
+};
+
+static enum err_code hand_run(struct turn *turn, struct err *err)
+{
+	struct by_hand *h = (struct by_hand *)turn;
+	struct lock_new lock = {.pk = BYTES("alice"),
+	                        .journey = BYTES("ACCOUNT"),
+	                        .type = BYTES(KEY_LOCK),
+	                        .name = BYTES("TOO_MANY"),
+	                        .kind = rules_kind(turn->s->rules, BYTES("PERMANENT")),
+	                        .set_by = BYTES("op")};
+	struct verdict  v;
+	bool            held;
+
+	return h->lock ? lock_add(&turn->ctx, &lock, &v, err)
+	               : lock_clear(&turn->ctx, BYTES("alice"), BYTES(LOCK_OF_STREAK), &held, err);
+}
+
+static void by_hand(struct service *s, bool lock)
+{
+	struct by_hand h = {.lock = lock};
+
+	turn_take(s, &h.turn, hand_run);
+}
+
+TEST(streak_by_hand, a_person_who_locks_and_unlocks_leaves_the_streak_as_it_was)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct bytes          token;
+	struct item           row;
+	int                   now = 0;
+
+	service_open(&s, ROWS);
+	s.all.events.on = EVENT_BIT(EVENT_LOCK_SET) | EVENT_BIT(EVENT_LOCK_CLEARED);
+	token = SUCCEED(&s, .type = "CODE").device.token;
+	fail_apart(&s, &now, 6, (struct try){0});
+	fail_apart(&s, &now, 2, (struct try){.token = token});
+	by_hand(&s, true);
+	by_hand(&s, true); /* again */
+	assert_int_equal(SUCCEED(&s).verdict.kind, VERDICT_LOCKED_PERMANENT);
+	assert_int_equal(SUCCEED(&s, .token = token).verdict.kind, VERDICT_LOCKED_PERMANENT);
+	by_hand(&s, false);
+	assert_int_equal(events_of(&s, EVENT_LOCK_CLEARED).count, 1);
+	assert_true(row_find(&s, BYTES("alice"), BYTES(LOCK_OF_STREAK), &row));
+	assert_int_equal(row_i64(&row, "count", 1), 0);
+	assert_int_equal(streak_of_row(&row, false), 6);
+	assert_int_equal(streak_of_row(&row, true), 2);
+	assert_int_equal(row_i64(&row, "ttl", 0), START_S + now - 100 + 365 * 86400);
+	fail_apart(&s, &now, 3, (struct try){0});
+	r = FAIL(&s);
+	assert_true(is_for_good(&r));
+	by_hand(&s, false); /* a rule's lock took its place: so that ends it */
+	assert_false(row_there(&s, "alice", LOCK_OF_STREAK));
+	service_close(&s);
+}
+
+TEST(streak_by_hand, a_reset_ends_the_streak_and_leaves_the_persons_lock)
+{
+	struct service s;
+	int            now = 0;
+
+	service_open(&s, ROWS);
+	fail_apart(&s, &now, 9, (struct try){0});
+	by_hand(&s, true);
+	assert_int_equal(reset(&s).kept, 1);
+	assert_int_equal(SUCCEED(&s).verdict.kind, VERDICT_LOCKED_PERMANENT);
+	by_hand(&s, false);
+	assert_false(row_there(&s, "alice", LOCK_OF_STREAK));
+	service_close(&s);
+}
+
+/* A lock that there is not is cleared with what is in its row: that is how an operator ends a streak. */
+TEST(streak_by_hand, a_person_who_clears_no_lock_ends_the_streak)
+{
+	struct service s;
+	int            now = 0;
+
+	service_open(&s, ROWS);
+	fail_apart(&s, &now, 9, (struct try){0});
+	by_hand(&s, false);
+	assert_false(row_there(&s, "alice", LOCK_OF_STREAK));
+	service_close(&s);
+}
