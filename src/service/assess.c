@@ -462,13 +462,14 @@ static enum err_code full_judge(const struct look *l, struct counter *c)
 
 /* ---- risk: what the caller's own systems think of this try ---- */
 
-/* It ends with the try, so it says nothing of when to come back, and leaves what does as it is. It is judged when an attempt begins, not again
- * when it is finished. */
+/* It ends with the try, so when to come back is what a lock says, if one stands. It is judged when an attempt begins, not again when it
+ * is finished. */
 static void risk_judge(const struct look *l)
 {
 	const struct rule *rule = l->q->rule;
 	struct verdict    *v = rule->shadow ? &l->out->shadow : &l->out->verdict;
-	struct verdict     risk = {.kind = VERDICT_ALLOW, .reason = VERDICT_REASON_RISK};
+	struct verdict     risk = {
+	            .kind = VERDICT_ALLOW, .reason = VERDICT_REASON_RISK, .until_s = verdict_lock(v).until_s};
 
 	if (rule->blocked_from > 0 && l->q->risk >= rule->blocked_from)
 		risk.kind = VERDICT_BLOCKED;
