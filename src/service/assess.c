@@ -330,20 +330,20 @@ static void subject_locks_want(struct look *l, const struct rule_heed *h, struct
 	}
 }
 
-/* Also if the source is not counted, people may have locked it. The lock of sources may be that of the whole network, also if no rule
- * counts networks by now. */
+/* Also if the source is not counted: it may have been locked before it was allowed. The lock of sources may be that of the whole network,
+ * also if no rule counts networks by now. */
 static void source_locks_want(struct look *l, const struct rule_heed *h)
 {
 	const struct attempt *q = l->q;
-	bool                  counted = !q->source_allowed && !l->out->lane.open;
+	bool                  lane = l->out->lane.open;
 
 	if (q->source.len == 0)
 		return;
 	if (h->reach == REACH_SOURCE)
-		lock_want(l, q->source, h->sk, h, !counted);
+		lock_want(l, q->source, h->sk, h, lane || q->source_spared);
 	if (h->reach == REACH_SOURCE && q->network.len > 0 && bytes_is(h->lock.name, LOCK_OF_SOURCE))
-		lock_want(l, q->network, h->sk, h, !counted);
-	if (h->reach == REACH_PAIR && counted)
+		lock_want(l, q->network, h->sk, h, lane || q->network_spared);
+	if (h->reach == REACH_PAIR && !lane && !q->source_spared)
 		subject_locks_want(l, h, q->source);
 }
 

@@ -181,22 +181,23 @@ uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects)
 	return locks_times(rule, subjects, kind_rows(rule->lock), kind_rows(rule->source_lock));
 }
 
-static bool networks_hold(const struct network *list, uint32_t count, const uint8_t address[16])
+int rules_allowed_bits(const struct rules *r, const uint8_t address[16])
 {
-	for (uint32_t i = 0; i < count; i++)
-		if (network_holds(&list[i], address))
-			return true;
-	return false;
-}
+	int widest = -1;
 
-bool rules_allow_source(const struct rules *r, const uint8_t address[16])
-{
-	return networks_hold(r->allowed, r->allowed_count, address);
+	for (uint32_t i = 0; i < r->allowed_count; i++)
+		if (network_holds(&r->allowed[i], address) &&
+		    (widest < 0 || (int)r->allowed[i].bits < widest))
+			widest = (int)r->allowed[i].bits;
+	return widest;
 }
 
 bool rules_deny_source(const struct rules *r, const uint8_t address[16])
 {
-	return networks_hold(r->denied, r->denied_count, address);
+	for (uint32_t i = 0; i < r->denied_count; i++)
+		if (network_holds(&r->denied[i], address))
+			return true;
+	return false;
 }
 
 /* ---- tallies ---- */

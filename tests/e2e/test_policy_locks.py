@@ -234,3 +234,48 @@ def test_a_lowered_maximum_stands_against_the_next_success_and_check_says_so_bef
     assert explained["counts"] == [] and len(explained["locks"][0]["attempts"]) == 4
     events = server.v1.send("GET", "/v1/events?types=lock.set", b"", {}).json()["events"]
     assert len([one for one in events if one["subject"] == "a"]) == 1
+
+
+# ---- sources that are allowed since ----
+
+
+def sources(*allowed):
+    rule = {"max": 9, "life": 900, "max_of_source": 2, "max_of_network": 4, "without_source": "skip"}
+    return {**types(PASSWORD_ENTRY=rule), "allow_sources": list(allowed)}
+
+
+def from_ip(server, ip, outcome="success"):
+    return server.v1.attempts(attempt("a", "PASSWORD_ENTRY", outcome, context={"ip": ip})).json()
+
+
+def source_locks(server):
+    return [one["enforced"] for one in server.v1.send("GET", "/v1/locks?journey=SIGN_IN&name=SOURCE", b"", {}).json()["locks"]]
+
+
+@pytest.mark.parametrize("ip, wide, part", [("192.0.2.1", "192.0.2.0/24", None), ("2001:db8:1:1::1", "2001:db8:1:1::/64", "2001:db8:1:1::1")])
+def test_a_source_that_is_allowed_since_it_was_locked_stays_locked_as_lists_say(server, ip, wide, part):
+    assert put(server, sources(), "?force=true").status == 200
+    assert [from_ip(server, ip, "failure")["verdict"] for _ in range(2)] == ["allow", "locked"]
+    assert put(server, sources(wide)).status == 200
+    assert (from_ip(server, ip)["verdict"], source_locks(server)) == ("locked", [True])
+    if part is not None:  # what others of its network did stops others
+        assert put(server, sources(part)).status == 200
+        assert (from_ip(server, ip)["verdict"], source_locks(server)) == ("allow", [True])
+        assert from_ip(server, ip[:-1] + "2")["verdict"] == "locked"
+        assert put(server, sources(wide)).status == 200
+    subject = server.v1.post("/v1/subjects/lookup", {"subject": {"ip": ip}}).json()["id"]
+    assert lock(server, subject, "SIGN_IN/SOURCE", "DELETE").json() == {"cleared": True}
+    assert [from_ip(server, ip, "failure")["verdict"] for _ in range(4)] == ["allow"] * 4  # it is no longer counted
+    assert source_locks(server) == []
+
+
+def test_a_network_whose_source_is_allowed_stops_the_others(server):
+    assert put(server, sources(), "?force=true").status == 200
+    for i in range(4):
+        verdict = from_ip(server, f"2001:db8:1:{i}::1", "failure")["verdict"]
+    assert (verdict, source_locks(server)) == ("locked", [True])
+    assert put(server, sources("2001:db8:1:7::/64")).status == 200
+    assert [from_ip(server, f"2001:db8:1:{i}::1")["verdict"] for i in (7, 8)] == ["allow", "locked"]
+    assert put(server, sources("2001:db8:1::/48")).status == 200
+    assert [from_ip(server, f"2001:db8:1:{i}::1")["verdict"] for i in (7, 8)] == ["locked", "locked"]
+    assert source_locks(server) == [True]
