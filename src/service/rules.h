@@ -195,6 +195,8 @@ static inline bool rule_counts_sources(const struct rule *rule)
 	return rule->max_pair > 0 || rule->max_source > 0 || rule->max_network > 0;
 }
 
+bool rule_refs_have(const struct rule_refs *refs, struct bytes journey, struct bytes name);
+
 const struct journey   *rules_journey(const struct rules *r, struct bytes name);
 const struct lock_kind *rules_kind(const struct rules *r, struct bytes name);
 const struct reset     *rules_reset(const struct rules *r, struct bytes name);
