@@ -221,10 +221,22 @@ void lock_clear_encode(struct v1_call *c, struct json_writer *w)
 
 /* ---- the list, and how a page of locks is written ---- */
 
+/* Names of locks, journeys and kinds that the policies do not have may be those of rows that hold still. If there is none, it was
+ * a slip of the pen. */
 struct list_call {
 	struct lock_search q;
+	struct err         unknown; /* what is said then; no code: the policies have them all */
 	struct lock_page   page;
 };
+
+static enum err_code check_found(const struct lock_search *q, const struct lock_page *page,
+                                 const struct err *unknown, struct err *err)
+{
+	if (unknown->code == ERR_NONE || page->count + page->kept > 0 || page->more || q->after_pk.len > 0)
+		return ERR_NONE;
+	*err = *unknown;
+	return err->code;
+}
 
 enum { LOCKS_PAGE_DEFAULT = 100 };
 
@@ -263,13 +275,8 @@ enum err_code lock_list_name(struct v1_call *c, struct err *err)
 }
 
 /* A name alone is of any journey. */
-static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struct err *err)
+static enum err_code check_filter(const struct rules *rules, const struct lock_search *q, struct err *err)
 {
-	const struct rules *rules = v1_rules(c);
-
-	if (v1_query(c, "journey", &q->journey, err) != ERR_NONE ||
-	    v1_query(c, "name", &q->name, err) != ERR_NONE)
-		return err->code;
 	if (q->journey.data != NULL)
 		return v1_check_lock(rules, q->journey, q->name, err);
 	if (q->name.data != NULL && !name_known(rules, q->name))
@@ -278,12 +285,31 @@ static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struc
 	return ERR_NONE;
 }
 
+static bool is_name_if_sent(struct bytes name)
+{
+	return name.data == NULL || rule_name_is(name);
+}
+
+static enum err_code read_filter(struct v1_call *c, struct list_call *l, struct err *err)
+{
+	struct lock_search *q = &l->q;
+
+	if (v1_query(c, "journey", &q->journey, err) != ERR_NONE ||
+	    v1_query(c, "name", &q->name, err) != ERR_NONE)
+		return err->code;
+	if (check_filter(v1_rules(c), q, &l->unknown) == ERR_NONE)
+		l->unknown.code = ERR_NONE;
+	else if (!is_name_if_sent(q->journey) || !is_name_if_sent(q->name))
+		return (*err = l->unknown).code;
+	return ERR_NONE;
+}
+
 enum err_code lock_list_decode(struct v1_call *c, struct err *err)
 {
 	struct list_call *l = v1_request(c, sizeof(*l));
 	struct bytes      cursor;
 
-	if (read_filter(c, &l->q, err) != ERR_NONE || read_limit(c, &l->q.limit, err) != ERR_NONE ||
+	if (read_filter(c, l, err) != ERR_NONE || read_limit(c, &l->q.limit, err) != ERR_NONE ||
 	    v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
 	if (cursor.data != NULL && !cursor_read(&c->ctx, cursor, &l->q.after_pk, &l->q.after_sk))
@@ -297,7 +323,9 @@ enum err_code lock_list_run(struct v1_call *c, struct err *err)
 
 	l->q.sees = v1_sees;
 	l->q.sees_ctx = c;
-	return locks_find(&c->ctx, &l->q, &l->page, err);
+	if (locks_find(&c->ctx, &l->q, &l->page, err) != ERR_NONE)
+		return err->code;
+	return check_found(&l->q, &l->page, &l->unknown, err);
 }
 
 /* ---- locks in answers ---- */
@@ -360,6 +388,7 @@ void lock_list_encode(struct v1_call *c, struct json_writer *w)
 
 struct unlock_call {
 	struct lock_search q;
+	struct err         unknown; /* as of a list */
 	struct bytes       named[UNLOCK_SUBJECTS_MAX];
 	uint32_t           named_count;
 	struct bytes       subjects[2 * UNLOCK_SUBJECTS_MAX]; /* with their users */
@@ -391,32 +420,43 @@ static void read_subjects(struct v1_call *c, struct fields *f, struct unlock_cal
 	}
 }
 
+/* What the policies do not have is noted, not refused. */
+static void check_where(struct v1_call *c, const struct fields *f, struct unlock_call *u)
+{
+	const struct rules *rules = v1_rules(c);
+	struct fields       in = *f;
+
+	in.err = &u->unknown;
+	if (u->q.kind.len > 0 && rules_kind(rules, u->q.kind) == NULL)
+		fields_fail(&in, "kind", ERR_INVALID,
+		            "unknown lock kind %.*s; the policies list them under `locks`",
+		            BYTES_ARG(u->q.kind));
+	if (u->q.journey.len > 0)
+		(void)v1_read_journey(c, &in, rules);
+	if (u->q.name.len > 0 && !rules_has_lock(rules, u->q.journey, u->q.name))
+		fields_fail(&in, "name", ERR_INVALID,
+		            "unknown lock: the journey %.*s has no lock %.*s in the policies",
+		            BYTES_ARG(u->q.journey), BYTES_ARG(u->q.name));
+}
+
 static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *u)
 {
-	const struct json  *where = fields_object(f, "where", FIELDS_MEMBERS_MAX);
-	const struct rules *rules = v1_rules(c);
-	struct fields       in;
+	const struct json *where = fields_object(f, "where", FIELDS_MEMBERS_MAX);
+	struct fields      in;
 
 	if (where == NULL)
 		return false;
 	fields_enter(&in, f, BYTES("where"), where);
 	u->q.kind = v1_read_name(&in, "kind", true);
 	u->q.set_by = fields_text_or(&in, "set_by", LOCK_SET_BY_MAX, (struct bytes){NULL, 0});
-	if (!fields_failed(f) && u->q.kind.len > 0 && rules_kind(rules, u->q.kind) == NULL)
-		fields_fail(&in, "kind", ERR_INVALID,
-		            "unknown lock kind %.*s; the policies list them under `locks`",
-		            BYTES_ARG(u->q.kind));
 	if (fields_has(&in, "journey") || (u->q.kind.len == 0 && u->q.set_by.len == 0))
-		u->q.journey = v1_read_journey(c, &in, rules);
+		u->q.journey = v1_read_name(&in, "journey", false);
 	u->q.name = v1_read_name(&in, "name", true);
 	if (!fields_failed(f) && u->q.name.len > 0 && u->q.journey.len == 0)
 		fields_fail(&in, "journey", ERR_INVALID,
 		            "missing: `name` needs the journey whose lock it is");
-	if (!fields_failed(f) && u->q.name.len > 0 && !rules_has_lock(rules, u->q.journey, u->q.name))
-		fields_fail(&in, "name", ERR_INVALID,
-		            "unknown lock: the journey %.*s has no lock %.*s in the policies",
-		            BYTES_ARG(u->q.journey), BYTES_ARG(u->q.name));
-	fields_end(&in);
+	if (fields_end(&in) == ERR_NONE)
+		check_where(c, &in, u);
 	return true;
 }
 
@@ -497,7 +537,8 @@ enum err_code unlock_run(struct v1_call *c, struct err *err)
 	if (users_add(c, u, err) != ERR_NONE)
 		return err->code;
 	if ((u->dry_run ? locks_find(&c->ctx, &u->q, &u->page, err)
-	                : locks_unlock(&c->ctx, &u->q, &u->page, err)) != ERR_NONE)
+	                : locks_unlock(&c->ctx, &u->q, &u->page, err)) != ERR_NONE ||
+	    check_found(&u->q, &u->page, &u->unknown, err) != ERR_NONE)
 		return err->code;
 	return note_unlocked(c, u, err);
 }

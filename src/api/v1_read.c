@@ -122,6 +122,7 @@ static void read_ip(struct v1_call *c, struct fields *f, struct attempt *out)
 {
 	struct bytes ip = fields_text_or(f, "ip", IDENTIFIER_BYTES_MAX, (struct bytes){NULL, 0});
 	uint8_t      address[16];
+	int          allowed;
 
 	if (ip.len > 0 &&
 	    !identifier_hash(&c->ctx.services->identifiers, c->ctx.arena, IDENTIFIER_IP, ip, &out->source))
@@ -129,7 +130,10 @@ static void read_ip(struct v1_call *c, struct fields *f, struct attempt *out)
 	if (out->source.len == 0 || !identifier_ip_parse(ip, address))
 		return;
 	identifier_hash_network(&c->ctx.services->identifiers, c->ctx.arena, ip, &out->network);
-	out->source_allowed = rules_allow_source(out->rules, address);
+	allowed = rules_allowed_bits(out->rules, address);
+	out->source_allowed = allowed >= 0;
+	out->source_spared = !address_is_v4(address) && allowed > IDENTIFIER_SOURCE_BITS;
+	out->network_spared = allowed > IDENTIFIER_NETWORK_BITS;
 	out->source_denied = rules_deny_source(out->rules, address);
 }
 

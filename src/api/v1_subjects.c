@@ -424,15 +424,6 @@ static void write_attempts(struct json_writer *w, const struct item *item)
 
 /* ---- what would end it ---- */
 
-static bool reset_clears(const struct reset *reset, const struct key_parts *key)
-{
-	for (uint32_t i = 0; i < reset->locks.count; i++)
-		if (bytes_equal(reset->locks.list[i].journey, key->journey) &&
-		    bytes_equal(reset->locks.list[i].name, key->classifier))
-			return true;
-	return false;
-}
-
 static void write_ways(struct v1_call *c, struct json_writer *w, const struct subject_row *row)
 {
 	const struct explain_call *k = c->request;
@@ -448,7 +439,7 @@ static void write_ways(struct v1_call *c, struct json_writer *w, const struct su
 	else
 		json_string(w, BYTES("POST /v1/unlock {\"subjects\": [id]}"));
 	for (uint32_t i = 0; i < k->rules->reset_count; i++)
-		if (reset_clears(&k->rules->resets[i], &row->key))
+		if (reset_ends(k->rules, &k->rules->resets[i], &row->item))
 			json_string(w, arena_printf(c->ctx.arena,
 			                            "POST /v1/subjects/{id}/reset {\"reset\": \"%.*s\"%s}",
 			                            BYTES_ARG(k->rules->resets[i].name),

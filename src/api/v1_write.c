@@ -17,7 +17,7 @@ void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds)
 	json_string(w, (struct bytes){text, strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc)});
 }
 
-static void write_lock(struct json_writer *w, const struct verdict *v, int64_t now_us)
+static void write_lock(struct json_writer *w, const struct verdict_lock *v, int64_t now_us)
 {
 	struct key_parts p = key_split(v->sk);
 
@@ -36,15 +36,18 @@ static void write_lock(struct json_writer *w, const struct verdict *v, int64_t n
 void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const struct verdict_wait *wait,
                            int64_t now_us)
 {
+	struct verdict_lock lock;
+
 	json_member_text(w, BYTES("verdict"), bytes_of(verdict_words[v->kind].name));
 	if (v->kind == VERDICT_ALLOW)
 		return;
+	lock = verdict_lock(v);
 	json_member_text(w, BYTES("reason"), bytes_of(v->reason));
 	v1_write_time(w, BYTES("until"), wait->until_s);
 	if (wait->until_s > 0)
 		json_member_i64(w, BYTES("retry_after"), wait->whole_seconds);
-	if (v->kind == VERDICT_LOCKED || v->kind == VERDICT_LOCKED_PERMANENT)
-		write_lock(w, v, now_us);
+	if (lock.stands)
+		write_lock(w, &lock, now_us);
 }
 
 void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us)

@@ -330,20 +330,20 @@ static void subject_locks_want(struct look *l, const struct rule_heed *h, struct
 	}
 }
 
-/* Also if the source is not counted, people may have locked it, or the whole network, by whichever name; and the lock of sources may be that of
- * the network also if no rule counts networks by now. */
+/* Also if the source is not counted, it may have been locked before it was allowed, and people may have locked it, or the whole network, by whichever
+ * name; and the lock of sources may be that of the network also if no rule counts networks by now. */
 static void source_locks_want(struct look *l, const struct rule_heed *h)
 {
 	const struct attempt *q = l->q;
-	bool                  counted = !q->source_allowed && !l->out->lane.open;
+	bool                  lane = l->out->lane.open;
 
 	if (q->source.len == 0)
 		return;
 	if (h->reach == REACH_SOURCE)
-		lock_want(l, q->source, h->sk, h, !counted);
+		lock_want(l, q->source, h->sk, h, lane || q->source_spared);
 	if (h->reach == REACH_SOURCE && q->network.len > 0)
-		lock_want(l, q->network, h->sk, h, !counted);
-	if (h->reach == REACH_PAIR && counted)
+		lock_want(l, q->network, h->sk, h, lane || q->network_spared);
+	if (h->reach == REACH_PAIR && !lane && !q->source_spared)
 		subject_locks_want(l, h, q->source);
 }
 
@@ -462,13 +462,14 @@ static enum err_code full_judge(const struct look *l, struct counter *c)
 
 /* ---- risk: what the caller's own systems think of this try ---- */
 
-/* It ends with the try, so it says nothing of when to come back, and leaves what does as it is. It is judged when an attempt begins, not again
- * when it is finished. */
+/* It ends with the try, so when to come back is what a lock says, if one stands. It is judged when an attempt begins, not again when it
+ * is finished. */
 static void risk_judge(const struct look *l)
 {
 	const struct rule *rule = l->q->rule;
 	struct verdict    *v = rule->shadow ? &l->out->shadow : &l->out->verdict;
-	struct verdict     risk = {.kind = VERDICT_ALLOW, .reason = VERDICT_REASON_RISK};
+	struct verdict     risk = {
+	            .kind = VERDICT_ALLOW, .reason = VERDICT_REASON_RISK, .until_s = verdict_lock(v).until_s};
 
 	if (rule->blocked_from > 0 && l->q->risk >= rule->blocked_from)
 		risk.kind = VERDICT_BLOCKED;

@@ -40,11 +40,13 @@ struct attempt {
 	const struct rule  *rule;
 	struct bytes        method_id, method_type, notification_type; /* empty: not said */
 	struct bytes        source;                                    /* hashed; empty: not said */
-	struct bytes        network;          /* of the source, hashed; empty: it has none */
-	bool                source_allowed;   /* it is not counted */
-	bool                source_denied;    /* it may do nothing */
-	bool                challenge_passed; /* what `challenge` asked for was done */
-	int64_t             risk; /* that the caller sees in it, up to RISK_MAX; 0: none, or not said */
+	struct bytes        network;        /* of the source, hashed; empty: it has none */
+	bool                source_allowed; /* it is not counted */
+	bool    source_spared;    /* only a part of it is allowed: what others of it did stops others */
+	bool    network_spared;   /* the same of its network */
+	bool    source_denied;    /* it may do nothing */
+	bool    challenge_passed; /* what `challenge` asked for was done */
+	int64_t risk;             /* that the caller sees in it, up to RISK_MAX; 0: none, or not said */
 
 	/* Known devices. */
 	bool                        token_sent;

@@ -108,6 +108,39 @@ bool rules_heed(const struct rules *r, const struct heed_lock *lock)
 	return false;
 }
 
+static bool reset_is_about(const struct reset *reset, const struct rule *rule)
+{
+	if (rule_refs_have(&reset->counts, rule->journey, rule->type))
+		return true;
+	for (uint32_t i = 0; i < rule->sets.count; i++)
+		if (rule_refs_have(&reset->locks, rule->sets.list[i].journey, rule->sets.list[i].name))
+			return true;
+	return false;
+}
+
+static bool rule_did_set(const struct rule *rule, const struct rule_ref *lock)
+{
+	for (uint32_t n = rule->heeds_now; n < rule->heed_count; n++)
+		if (rule->heeds[n].own && ref_equal(&rule->heeds[n].lock, lock))
+			return true;
+	return false;
+}
+
+bool heeds_reset_left(const struct rules *r, const struct reset *reset, const struct rule_ref *lock,
+                      bool streak)
+{
+	const struct rule_ref *row = &r->consecutive.sets;
+	bool                   by_row = streak && r->consecutive.max > 0;
+
+	if (rules_has_lock(r, lock->journey, lock->name) ||
+	    (by_row && !rule_refs_have(&reset->locks, row->journey, row->name)))
+		return false;
+	for (uint32_t i = 0; i < r->count; i++)
+		if ((by_row || reset_is_about(reset, &r->list[i])) && rule_did_set(&r->list[i], lock))
+			return true;
+	return false;
+}
+
 /* ---- from the policies before (2) ---- */
 
 static const struct rule *rule_exact(const struct rules *r, const struct rule *like, struct bytes method)

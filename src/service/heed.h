@@ -36,6 +36,11 @@ struct heed_lock {
 
 bool rules_heed(const struct rules *r, const struct heed_lock *lock);
 
+/* A lock whose name left the policies: does this reset end it, of those that rules set? It does if it ends what the same rule sets now, or
+ * counts. `streak`: it is that of failures in a row, which ends with resets that end the one of today, if there is one. */
+bool heeds_reset_left(const struct rules *r, const struct reset *reset, const struct rule_ref *lock,
+                      bool streak);
+
 /* ---- document_heritage's, of rules ---- */
 
 /* (2) `next` is to come into force in the place of `now`, at this time. May be called again, also with another `now`, and takes

@@ -13,8 +13,10 @@
 
 enum {
 	IDENTIFIER_KEY_BYTES = 32,
-	IDENTIFIER_BYTES_MAX = 256, /* a plain id */
-	IDENTIFIER_HASH_CHARS = 32, /* 24 bytes, base64 for URLs */
+	IDENTIFIER_BYTES_MAX = 256,   /* a plain id */
+	IDENTIFIER_SOURCE_BITS = 64,  /* of an IPv6 address that make a source */
+	IDENTIFIER_NETWORK_BITS = 48, /* … and a network of sources */
+	IDENTIFIER_HASH_CHARS = 32,   /* 24 bytes, base64 for URLs */
 	IDENTIFIER_DEVICE_MAX = 256,
 	IDENTIFIER_DIGITS_MIN = 7,  /* a phone number has at least so many digits, */
 	IDENTIFIER_DIGITS_MAX = 15, /* and no more than any number in the world (E.164) */

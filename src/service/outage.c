@@ -69,10 +69,9 @@ struct flag_field {
 };
 
 static const struct flag_field flag_fields[] = {
-        FIELD("source_allowed", q.source_allowed),
-        FIELD("source_denied", q.source_denied),
-        FIELD("challenge_passed", q.challenge_passed),
-        FIELD("token_sent", q.token_sent),
+        FIELD("source_allowed", q.source_allowed),     FIELD("source_spared", q.source_spared),
+        FIELD("network_spared", q.network_spared),     FIELD("source_denied", q.source_denied),
+        FIELD("challenge_passed", q.challenge_passed), FIELD("token_sent", q.token_sent),
 };
 
 enum {

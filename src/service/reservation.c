@@ -196,6 +196,8 @@ static void request_note(const struct attempt *q, struct arena *a, struct row *r
 	text_add(row, "device_of", q->device_of);
 	text_add(row, DEVICE_LINK, q->device_id);
 	row_set_i64(row, "source_allowed", q->source_allowed);
+	row_set_i64(row, "source_spared", q->source_spared);
+	row_set_i64(row, "network_spared", q->network_spared);
 	row_set_i64(row, "token_sent", q->token_sent);
 	row_set_i64(row, "remembers", q->remembers);
 	row_set_i64(row, "policy_version", q->rules->base.version);
@@ -273,6 +275,8 @@ static void request_read(const struct item *row, struct attempt *q)
 	q->device_of = row_text(row, "device_of");
 	q->device_id = row_text(row, DEVICE_LINK);
 	q->source_allowed = row_i64(row, "source_allowed", 0) != 0;
+	q->source_spared = row_i64(row, "source_spared", 0) != 0;
+	q->network_spared = row_i64(row, "network_spared", 0) != 0;
 	q->token_sent = row_i64(row, "token_sent", 0) != 0;
 	q->remembers = row_i64(row, "remembers", 0) != 0;
 }

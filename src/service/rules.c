@@ -112,7 +112,7 @@ const struct reset *rules_reset(const struct rules *r, struct bytes name)
 	return NULL;
 }
 
-static bool refs_have(const struct rule_refs *refs, struct bytes journey, struct bytes name)
+bool rule_refs_have(const struct rule_refs *refs, struct bytes journey, struct bytes name)
 {
 	for (uint32_t i = 0; i < refs->count; i++)
 		if (bytes_equal(refs->list[i].journey, journey) && bytes_equal(refs->list[i].name, name))
@@ -137,8 +137,8 @@ bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes na
 	if (is_consecutive(r, journey, name))
 		return true;
 	for (uint32_t i = 0; i < r->count; i++)
-		if (refs_have(&r->list[i].sets, journey, name) ||
-		    refs_have(&r->list[i].source_sets, journey, name))
+		if (rule_refs_have(&r->list[i].sets, journey, name) ||
+		    rule_refs_have(&r->list[i].source_sets, journey, name))
 			return true;
 	return false;
 }
@@ -181,22 +181,23 @@ uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects)
 	return locks_times(rule, subjects, kind_rows(rule->lock), kind_rows(rule->source_lock));
 }
 
-static bool networks_hold(const struct network *list, uint32_t count, const uint8_t address[16])
+int rules_allowed_bits(const struct rules *r, const uint8_t address[16])
 {
-	for (uint32_t i = 0; i < count; i++)
-		if (network_holds(&list[i], address))
-			return true;
-	return false;
-}
+	int widest = -1;
 
-bool rules_allow_source(const struct rules *r, const uint8_t address[16])
-{
-	return networks_hold(r->allowed, r->allowed_count, address);
+	for (uint32_t i = 0; i < r->allowed_count; i++)
+		if (network_holds(&r->allowed[i], address) &&
+		    (widest < 0 || (int)r->allowed[i].bits < widest))
+			widest = (int)r->allowed[i].bits;
+	return widest;
 }
 
 bool rules_deny_source(const struct rules *r, const uint8_t address[16])
 {
-	return networks_hold(r->denied, r->denied_count, address);
+	for (uint32_t i = 0; i < r->denied_count; i++)
+		if (network_holds(&r->denied[i], address))
+			return true;
+	return false;
 }
 
 /* ---- tallies ---- */
@@ -502,7 +503,7 @@ static const struct rule *lock_type(const struct rules *rules, const struct rule
 	const struct rule *named = rules_of_type(rules, lock->journey, lock->name, &count);
 
 	for (uint32_t i = 0; named == NULL && i < rules->count; i++)
-		if (refs_have(&rules->list[i].sets, lock->journey, lock->name))
+		if (rule_refs_have(&rules->list[i].sets, lock->journey, lock->name))
 			named = &rules->list[i];
 	return named;
 }

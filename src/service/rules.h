@@ -195,6 +195,8 @@ static inline bool rule_counts_sources(const struct rule *rule)
 	return rule->max_pair > 0 || rule->max_source > 0 || rule->max_network > 0;
 }
 
+bool rule_refs_have(const struct rule_refs *refs, struct bytes journey, struct bytes name);
+
 const struct journey   *rules_journey(const struct rules *r, struct bytes name);
 const struct lock_kind *rules_kind(const struct rules *r, struct bytes name);
 const struct reset     *rules_reset(const struct rules *r, struct bytes name);
@@ -208,7 +210,8 @@ void rules_list_lock(struct rules *rules, const struct rule_ref *lock, bool by_r
 /* Each lock of this kind takes a row more, for how many there were. */
 bool lock_kind_grows(const struct lock_kind *kind);
 
-bool rules_allow_source(const struct rules *r, const uint8_t address[16]);
+/* How many bits the widest allowed network has that an address is in; -1: it is in none, and counted. */
+int  rules_allowed_bits(const struct rules *r, const uint8_t address[16]);
 bool rules_deny_source(const struct rules *r, const uint8_t address[16]);
 
 /* A name that may stand in a row's key: capitals, digits, underscores, a letter first. */

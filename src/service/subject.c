@@ -130,6 +130,7 @@ struct resetting {
 	const struct reset_request *q;
 	struct account             *who;
 	struct reset_rows           rows[PERSON_IDS_MAX];
+	bool                        left; /* of locks whose names left the policies, those that it ends */
 	struct reset_result        *out;
 	struct err                 *err;
 };
@@ -176,11 +177,28 @@ static enum err_code row_clear(struct resetting *r, const struct item *row)
 	return ERR_NONE;
 }
 
+static bool is_streak(const struct item *row)
+{
+	return (row_text(row, "cause").len > 0 &&
+	        bytes_is(row_text(row, "reason"), LOCK_TOO_MANY_FAILURES)) ||
+	       streak_of_row(row, false) > 0 || streak_of_row(row, true) > 0;
+}
+
+bool reset_ends(const struct rules *rules, const struct reset *reset, const struct item *lock)
+{
+	struct key_parts key = key_split(row_text(lock, "SK"));
+	struct rule_ref  ref = {key.journey, key.classifier};
+
+	return rule_refs_have(&reset->locks, ref.journey, ref.name) ||
+	       heeds_reset_left(rules, reset, &ref, is_streak(lock));
+}
+
 static enum err_code page_clear(struct resetting *r, struct bytes name, const struct table_query_result *rows)
 {
 	for (uint32_t i = 0; i < rows->count; i++)
 		if (key_is_under(row_text(&rows->items[i], "SK"), name) &&
 		    !row_expired(&rows->items[i], "ttl", r->ctx->now_us) &&
+		    (!r->left || reset_ends(r->q->rules, r->q->reset, &rows->items[i])) &&
 		    row_clear(r, &rows->items[i]) != ERR_NONE)
 			return r->err->code;
 	return ERR_NONE;
@@ -262,6 +280,26 @@ static enum err_code counts_clear(struct resetting *r, const struct rule_ref *re
 	return ERR_NONE;
 }
 
+static enum err_code left_clear(struct resetting *r)
+{
+	static const char *const types[] = {KEY_LOCK, KEY_LOCK_LEVEL, KEY_SHADOW_LOCK, KEY_SOURCE_LOCK, NULL};
+	const struct rules      *rules = r->q->rules;
+
+	r->left = true;
+	for (uint32_t i = 0; i < rules->lock_count; i++) {
+		struct key_parts key = key_split(rules->locks[i].sk);
+		struct rule_ref  ref = {key.journey, key.classifier};
+		struct rule_refs one = {&ref, 1};
+
+		if (heeds_reset_left(rules, r->q->reset, &ref, false) ||
+		    heeds_reset_left(rules, r->q->reset, &ref, true))
+			if (families_clear(r, &one, types) != ERR_NONE)
+				return r->err->code;
+	}
+	r->left = false;
+	return ERR_NONE;
+}
+
 static enum err_code rows_clear(struct resetting *r)
 {
 	static const char *const locks[] = {KEY_LOCK, KEY_LOCK_LEVEL, KEY_SHADOW_LOCK, NULL};
@@ -269,7 +307,7 @@ static enum err_code rows_clear(struct resetting *r)
 	static const char *const source_locks[] = {KEY_SOURCE_LOCK, NULL};
 	static const char *const source_counts[] = {KEY_SOURCE_COUNT, NULL};
 
-	if (families_clear(r, &r->q->reset->locks, locks) != ERR_NONE)
+	if (families_clear(r, &r->q->reset->locks, locks) != ERR_NONE || left_clear(r) != ERR_NONE)
 		return r->err->code;
 	for (uint32_t i = 0; i < r->q->reset->counts.count; i++)
 		if (counts_clear(r, &r->q->reset->counts.list[i]) != ERR_NONE)

@@ -52,7 +52,8 @@ int64_t subject_counts_sum(const struct subject *s);
  * with every qualifier and in every lane; known devices are forgotten, unless the rules keep them; a demand for a
  * new password, or for a new proof of identity, is met.
  *
- * A lock that a person set stays, unless the request says otherwise.
+ * A lock that a person set stays, unless the request says otherwise. Of a rule whose locks are named, or whose counts, those go too that it
+ * set under names that left the policies (heed.h).
  *
  * It is the person's: whatever id is named, all its ids are cleared.
  *
@@ -89,6 +90,9 @@ struct reset_result {
 	struct demand_met met;
 	uint32_t          devices; /* known ones that were forgotten */
 };
+
+/* Would it end this lock, unless a person set it? */
+bool reset_ends(const struct rules *rules, const struct reset *reset, const struct item *lock);
 
 enum err_code subject_reset(struct context *ctx, const struct reset_request *q, struct reset_result *out,
                             struct err *err);

@@ -44,14 +44,31 @@ static int64_t later_end(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+struct verdict_lock verdict_lock(const struct verdict *v)
+{
+	if (v->kind != VERDICT_LOCKED && v->kind != VERDICT_LOCKED_PERMANENT)
+		return v->lock;
+	return (struct verdict_lock){true, v->sk, v->block_type, v->until_s};
+}
+
+static struct verdict_lock later_lock(struct verdict_lock a, struct verdict_lock b)
+{
+	if (!a.stands || !b.stands)
+		return a.stands ? a : b;
+	return a.until_s == 0 || (b.until_s != 0 && a.until_s >= b.until_s) ? a : b;
+}
+
 void verdict_add(struct verdict *v, const struct verdict *other)
 {
 	int64_t last = v->kind == VERDICT_ALLOW ? last_end(other) : later_end(last_end(v), last_end(other));
+	struct verdict_lock lock;
 
 	if (other->kind == VERDICT_ALLOW)
 		return;
+	lock = later_lock(verdict_lock(v), verdict_lock(other));
 	if (other->kind > v->kind || (other->kind == v->kind && ends_later(other, v)))
 		*v = *other;
 	v->joined = true;
 	v->last_s = last;
+	v->lock = lock;
 }

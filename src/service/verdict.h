@@ -25,6 +25,13 @@ enum verdict_kind {
 
 #define VERDICT_REASON_RISK "risk" /* of a rule's `at_risk` */
 
+/* A lock that stands, also if something graver does. */
+struct verdict_lock {
+	bool         stands;
+	struct bytes sk, block_type;
+	int64_t      until_s; /* 0: it does not end by itself */
+};
+
 struct verdict {
 	enum verdict_kind kind;
 	const char       *reason;  /* for people and code: "lock", "intervention_blocked", … */
@@ -33,8 +40,9 @@ struct verdict {
 	struct bytes      block_type;
 
 	/* verdict_add's: of all that was added, also the lesser ones */
-	bool    joined;
-	int64_t last_s; /* when the last of it ends; 0: never */
+	bool                joined;
+	int64_t             last_s; /* when the last of it ends; 0: never */
+	struct verdict_lock lock;   /* that ends last, if the verdict is not a lock itself */
 };
 
 /* What each is called, by its kind. */
@@ -53,7 +61,10 @@ struct verdict_wait verdict_wait(const struct verdict *v, int64_t now_us);
 /* For all that was added to it, not only for the gravest. */
 struct verdict_wait verdict_wait_all(const struct verdict *v, int64_t now_us);
 
-/* Keeps the graver of two; of two alike the one that ends later. Notes when the last of both ends. */
+/* The verdict's own lock, or the one that a graver verdict took the place of: of several, the one that ends last. */
+struct verdict_lock verdict_lock(const struct verdict *v);
+
+/* Keeps the graver of two; of two alike the one that ends later. Notes when the last of both ends, and the lock. */
 void verdict_add(struct verdict *v, const struct verdict *other);
 
 #endif

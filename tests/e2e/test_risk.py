@@ -57,6 +57,17 @@ def test_begin_and_check_heed_it(server, subject):
     assert checked["actions"]["PLAIN"]["verdict"] == "allow"
 
 
+def test_a_blocked_attempt_still_says_when_a_lock_ends(server, subject):
+    for _ in range(6):
+        locked = attempt(server, subject, 0, "failure").json()
+    checked = {"subject": subject, "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"], "context": {"risk": 96}}
+    blocked = [attempt(server, subject, 96).json(), attempt(server, subject, 96, None, "/v1/attempts/begin").json(), server.v1.post("/v1/check", checked).json()]
+    for answer in blocked:
+        assert (answer["verdict"], answer["reason"]) == ("blocked", "risk"), answer
+        assert answer["until"] == answer["lock"]["until"] == locked["until"] and answer["lock"]["name"] == "PASSWORD_ENTRY"
+        assert 0 < answer["retry_after"] <= 900
+
+
 @pytest.mark.parametrize("risk", [-1, 101, 70.5, "70", True, [70]])
 def test_another_score_is_refused_by_name(server, subject, risk):
     reply = attempt(server, subject, risk)

@@ -309,6 +309,91 @@ TEST(heed, the_lock_of_failures_in_a_row_that_a_rule_is_also_blocked_by_is_count
 	service_close(&s);
 }
 
+/* ---- resets: of a rule they end what it set before, too ---- */
+
+#define RESET(name, settings) "  " name ": {" settings "}\n"
+#define ENDS_IT               "resets:\n" RESET("PASSWORD", "counts: [SIGN_IN/PASSWORD_ENTRY]")
+
+TEST(heed, a_reset_ends_a_lock_whose_name_left_the_policies_and_what_a_person_set_stays)
+{
+	static const char *const since[] = {
+	        TYPE("max: 2, at_max: challenge") ENDS_IT,
+	        TYPE("max: 2, at_max: reset") ENDS_IT,
+	        TYPE("max: 2, sets: [NEW]") "resets:\n" RESET("PASSWORD", "locks: [SIGN_IN/NEW]"),
+	        TYPE("max: 2, shadow: true, sets: [NEW]") ENDS_IT,
+	};
+
+	for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++) {
+		struct service s;
+
+		service_open(&s, TYPE("max: 2, sets: [OLD, SIGN_OUT/OLD]"));
+		assert_locked(FAIL_TIMES(&s, 2));
+		change(&s, since[i]);
+		change(&s, since[i]); /* they are inherited twice */
+		assert_locked(SUCCEED(&s));
+		assert_int_equal(reset(&s).count, 2);
+		assert_allowed(SUCCEED(&s));
+		assert_false(row_there(&s, "alice", "SIGN_IN#LOCK#OLD"));
+		assert_false(row_there(&s, "alice", "SIGN_OUT#LOCK#OLD"));
+		service_close(&s);
+	}
+}
+
+TEST(heed, a_reset_leaves_what_a_person_set_though_its_name_left)
+{
+	struct service s;
+
+	service_open(&s, TYPE("max: 2, sets: [OLD]"));
+	lock_by_hand(&s, BYTES("alice"), "SIGN_IN", "OLD");
+	change(&s, TYPE("max: 2, at_max: challenge") ENDS_IT);
+	assert_int_equal(reset(&s).kept, 1);
+	assert_int_equal(SUCCEED(&s).verdict.kind, VERDICT_LOCKED_PERMANENT);
+	service_close(&s);
+}
+
+/* A reset that is not about the rule ends nothing of it. */
+TEST(heed, a_reset_leaves_locks_that_left_and_were_of_other_rules)
+{
+	struct service s;
+
+	service_open(&s, OF("      PASSWORD_ENTRY: {max: 2, life: 900}\n"
+	                    "      CODE: {max: 2, life: 900, sets: [OLD]}\n"));
+	assert_locked(FAIL_TIMES(&s, 2, .type = "CODE"));
+	change(&s, OF("      PASSWORD_ENTRY: {max: 2, life: 900}\n"
+	              "      CODE: {max: 2, life: 900}\n") ENDS_IT);
+	assert_int_equal(reset(&s).count, 0);
+	assert_locked(SUCCEED(&s, .type = "CODE"));
+	service_close(&s);
+}
+
+#define ROW_A(name)                                                                                          \
+	"consecutive: {max: 2, of: [SIGN_IN/PASSWORD_ENTRY], sets: SIGN_IN/" name ", lock: PERMANENT}\n"
+
+TEST(heed, a_reset_ends_the_lock_of_failures_in_a_row_that_left_only_if_it_ends_that_of_today)
+{
+	static const struct {
+		const char *yaml;
+		bool        ends;
+	} since[] = {
+	        {TYPE("max: 9") ENDS_IT, true}, /* they are no longer counted */
+	        {TYPE("max: 9") ROW_A("NEW") "resets:\n" RESET("PASSWORD", "locks: [SIGN_IN/NEW]"), true},
+	        {TYPE("max: 9") ROW_A("NEW") ENDS_IT, false},
+	};
+
+	for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++) {
+		struct service s;
+
+		service_open(&s, TYPE("max: 9") ROW_A("OLD"));
+		FAIL_TIMES(&s, 2);
+		change(&s, since[i].yaml);
+		assert_int_equal(SUCCEED(&s).verdict.kind, VERDICT_LOCKED_PERMANENT);
+		reset(&s);
+		assert_int_equal(SUCCEED(&s).verdict.kind,
+		                 since[i].ends ? VERDICT_ALLOW : VERDICT_LOCKED_PERMANENT);
+		service_close(&s);
+	}
+}
+
 /* ---- locks that only people set: while their name exists ---- */
 
 TEST(heed, a_lock_that_only_people_set_holds_while_its_journey_names_it)

@@ -74,6 +74,52 @@ TEST(risk, that_blocks_counts_nothing_and_no_challenge_opens_it)
 	service_close(&s);
 }
 
+/* The try is over at once; when the next one may stand is what the lock says. */
+TEST(risk, that_blocks_tells_when_a_lock_that_also_stands_ends)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct verdict_lock   lock;
+
+	service_open(&s, RULES);
+	FAIL_TIMES(&s, 3, .type = "STEPS");
+	r = SUCCEED(&s, .type = "STEPS", .risk = 95);
+	assert_int_equal(r.verdict.kind, VERDICT_BLOCKED);
+	assert_string_equal(r.verdict.reason, "risk");
+	assert_int_equal(r.verdict.until_s, START_S + 900);
+	lock = verdict_lock(&r.verdict);
+	assert_true(lock.stands);
+	assert_bytes(lock.sk, "SIGN_IN#LOCK#STEPS");
+	assert_bytes(lock.block_type, "STANDARD");
+	assert_int_equal(lock.until_s, START_S + 900);
+	at(&s, 900);
+	r = SUCCEED(&s, .type = "STEPS", .risk = 95);
+	assert_risk(&r.verdict, VERDICT_BLOCKED);
+	assert_false(verdict_lock(&r.verdict).stands);
+	service_close(&s);
+}
+
+TEST(verdict, of_what_is_graver_than_a_lock_the_lock_that_ends_last_is_kept)
+{
+	struct verdict v = {0}, blocked = {.kind = VERDICT_BLOCKED, .reason = "source_denied"};
+	struct verdict one = {.kind = VERDICT_LOCKED, .reason = "lock", .sk = BYTES("ONE"), .until_s = 5};
+	struct verdict two = {.kind = VERDICT_LOCKED, .reason = "lock", .sk = BYTES("TWO"), .until_s = 9};
+	struct verdict ever = {.kind = VERDICT_LOCKED_PERMANENT, .reason = "lock", .sk = BYTES("EVER")};
+
+	verdict_add(&v, &one);
+	assert_bytes(verdict_lock(&v).sk, "ONE");
+	verdict_add(&v, &blocked);
+	assert_bytes(verdict_lock(&v).sk, "ONE");
+	assert_int_equal(v.until_s, 0); /* that it is blocked does not end with the lock */
+	verdict_add(&v, &two);
+	assert_bytes(verdict_lock(&v).sk, "TWO");
+	verdict_add(&v, &ever);
+	assert_bytes(verdict_lock(&v).sk, "EVER");
+	verdict_add(&v, &two);
+	assert_bytes(verdict_lock(&v).sk, "EVER");
+	assert_int_equal(v.kind, VERDICT_BLOCKED);
+}
+
 /* The score is of this try, not of the account: it locks nobody out, and a stolen token is no way round it. */
 TEST(risk, applies_to_known_devices_and_to_codes_that_are_sent)
 {

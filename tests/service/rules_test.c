@@ -470,7 +470,7 @@ static bool allows(const struct rules *r, const char *ip)
 	uint8_t address[16];
 
 	assert_true(identifier_ip_parse(bytes_of(ip), address));
-	return rules_allow_source(r, address);
+	return rules_allowed_bits(r, address) >= 0;
 }
 
 TEST(rules, an_allowed_range_ends_where_its_bits_say)

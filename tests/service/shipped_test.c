@@ -100,7 +100,9 @@ TEST(shipped, a_source_that_is_locked_for_passwords_may_neither_guess_nor_reques
 	assert_verdict(&r, VERDICT_ALLOW, true);
 	r = FAIL(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS", .ip = "192.0.2.2");
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	r = SUCCEED(&s, .ip = "192.0.2.1", .allowed = true);
+	r = SUCCEED(&s, .ip = "192.0.2.1", .allowed = true); /* since then: the lock holds to its end */
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	r = SUCCEED(&s, .ip = "192.0.2.3", .allowed = true);
 	assert_verdict(&r, VERDICT_ALLOW, false);
 	service_close(&s);
 }
