@@ -475,7 +475,7 @@ static void claim_delete(struct context *ctx, struct bytes user, const struct us
 }
 
 /* (6) A proof takes the place of a claim, whose row goes with its marker (1). */
-static enum err_code claim_evict(struct context *ctx, const struct looked *marker, struct err *err)
+enum err_code user_email_evict(struct context *ctx, const struct looked *marker, struct err *err)
 {
 	struct bytes  user = row_text(&marker->item, "userId"), email_id = row_text(&marker->item, "emailId");
 	struct looked other;
@@ -537,7 +537,7 @@ static enum err_code entry_right(struct context *ctx, struct user *u, struct ema
 		return ERR_NONE;
 	}
 	if (marker.found && !marks(&marker, u->id, out->email.id) &&
-	    claim_evict(ctx, &marker, err) != ERR_NONE)
+	    user_email_evict(ctx, &marker, err) != ERR_NONE)
 		return err->code;
 	return entry_take(ctx, u, out, err);
 }
@@ -748,7 +748,7 @@ enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struc
 		return err->code;
 	if (old.found && is_true(&old.item, "isVerified"))
 		return trust_known(ctx, t, &old.item, err);
-	if (others && claim_evict(ctx, &marker, err) != ERR_NONE)
+	if (others && user_email_evict(ctx, &marker, err) != ERR_NONE)
 		return err->code;
 	if (old.found)
 		row_from(&row, ctx->arena, &old.item);
