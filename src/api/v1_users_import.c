@@ -104,7 +104,8 @@ static void read_emails(struct v1_call *c, struct fields *f, struct import_row *
 		primary += list[count].primary;
 		if (!fields_failed(f) && (primary > 1 || is_twice(list, count)))
 			fields_fail(f, "emails", ERR_INVALID,
-			            primary > 1 ? "more than one is primary" : "an address or an id is given twice");
+			            primary > 1 ? "more than one is primary"
+			                        : "an address or an id is given twice");
 		count++;
 	}
 	row->q.emails = list;
@@ -136,7 +137,8 @@ static void read_provider(struct fields *f, struct user_import *out)
 		fields_fail(f, "provider", ERR_INVALID, "must have letters, digits, '-', '_' and '.' only");
 	out->provider_user = fields_text_or(f, "username", SYNC_NAME_BYTES_MAX, (struct bytes){NULL, 0});
 	if (!fields_failed(f) && out->provider_user.len > 0 && out->provider.len == 0)
-		fields_fail(f, "username", ERR_INVALID, "is the user's name at the `provider`, which is missing");
+		fields_fail(f, "username", ERR_INVALID,
+		            "is the user's name at the `provider`, which is missing");
 }
 
 static void read_status(struct fields *f, struct user_import *out)
@@ -152,7 +154,8 @@ static void read_status(struct fields *f, struct user_import *out)
 }
 
 /* What GET tells and what is this server's to say is known, and not taken. */
-static enum err_code read_row(struct v1_call *c, const struct json *sent, struct import_row *row, struct err *err)
+static enum err_code read_row(struct v1_call *c, const struct json *sent, struct import_row *row,
+                              struct err *err)
 {
 	struct fields f;
 
@@ -185,9 +188,10 @@ static enum err_code check_rights(const struct v1_call *c, const struct import_r
 		return err->code;
 	return row->q.email_count == 0 || v1_may_all(c, "LookupUser")
 	               ? ERR_NONE
-	               : err_field(err, ERR_ACCESS, "emails",
-	                           "emails: the report would tell this key whether an address is taken; allow "
-	                           "the key gatehouse:LookupUser on *, with no Deny");
+	               : err_field(
+	                         err, ERR_ACCESS, "emails",
+	                         "emails: the report would tell this key whether an address is taken; allow "
+	                         "the key gatehouse:LookupUser on *, with no Deny");
 }
 
 static void row_decode(struct v1_call *c, const struct json *sent, struct import_row *row)
@@ -197,8 +201,10 @@ static void row_decode(struct v1_call *c, const struct json *sent, struct import
 	err.code = ERR_NONE;
 	err.field[0] = '\0';
 	if (sent->type != JSON_OBJECT)
-		err_set(&err, ERR_SERIALIZATION, "a user must be an object, not %s", json_type_name(sent->type));
-	if (err.code != ERR_NONE || read_row(c, sent, row, &err) != ERR_NONE || check_rights(c, row, &err) != ERR_NONE)
+		err_set(&err, ERR_SERIALIZATION, "a user must be an object, not %s",
+		        json_type_name(sent->type));
+	if (err.code != ERR_NONE || read_row(c, sent, row, &err) != ERR_NONE ||
+	    check_rights(c, row, &err) != ERR_NONE)
 		row_refuse(c, row, &err);
 	if (!user_id_is(row->q.id))
 		row->q.id = (struct bytes){NULL, 0}; /* it may be an address */
@@ -265,8 +271,9 @@ static enum err_code row_run(struct v1_call *c, struct import_row *row, struct e
 	} while (changes_decide_again(&ctx.changes, t, rc, ++decisions));
 	if (rc == ERR_NONE)
 		ctx_published_join(&c->ctx, &ctx);
-	return rc == ERR_CONDITION ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
-	                           : rc;
+	return rc == ERR_CONDITION
+	               ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
+	               : rc;
 }
 
 /* The lines before one that fails stay as they are: sent again with their run, they are answered as before. */
@@ -350,7 +357,8 @@ enum err_code users_export_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body == NULL ? &nothing : c->body, err);
 	e->q.limit = (uint32_t)fields_i64_or(&f, "limit", 1, USERS_PAGE_MAX, EXPORT_PAGE_DEFAULT);
 	cursor = fields_text_or(&f, "cursor", V1_PARAM_BYTES_MAX, (struct bytes){NULL, 0});
-	if (!fields_failed(&f) && cursor.len > 0 && !cursor_read(&c->ctx, cursor, &e->q.after_pk, &e->q.after_sk))
+	if (!fields_failed(&f) && cursor.len > 0 &&
+	    !cursor_read(&c->ctx, cursor, &e->q.after_pk, &e->q.after_sk))
 		fields_fail(&f, "cursor", ERR_INVALID, "not a cursor returned by this API");
 	return fields_end(&f);
 }

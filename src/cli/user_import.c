@@ -53,8 +53,8 @@ struct import {
 	const char    *path, *report_path;
 	FILE          *file, *report;
 	struct bytes   run;
-	uint64_t       line;                   /* the last that was read from the file */
-	uint64_t       counts[OUTCOME_COUNT];  /* of the lines in the report */
+	uint64_t       line;                     /* the last that was read from the file */
+	uint64_t       counts[OUTCOME_COUNT];    /* of the lines in the report */
 	char           text[LINE_BYTES_MAX + 1]; /* the line, without its end */
 	size_t         len;
 	bool           too_long;
@@ -132,10 +132,12 @@ static enum err_code report_take(struct import *m, uint64_t at, struct err *err)
 	int64_t      line;
 
 	if (json_read(m->remote->reader, &m->remote->arena, line_text(m), &tree, err) != ERR_NONE)
-		return err_set(err, ERR_INVALID, "%s, line %" PRIu64 ": not a line of a report", m->report_path, at);
+		return err_set(err, ERR_INVALID, "%s, line %" PRIu64 ": not a line of a report",
+		               m->report_path, at);
 	if (at == 1 && !bytes_equal(json_text(json_get(tree, BYTES("run"))), m->run))
 		return err_set(err, ERR_INVALID,
-		               "%s is the report of another file or run; name another one with --report", m->report_path);
+		               "%s is the report of another file or run; name another one with --report",
+		               m->report_path);
 	if (at == 1)
 		return ERR_NONE;
 	if (!json_whole(json_get(tree, BYTES("line")), &line) || line < 1)
@@ -175,7 +177,8 @@ static enum err_code report_open(struct import *m, struct err *err)
 	const char *said = user_options_of(m->remote)->report;
 	int         fd;
 
-	m->report_path = said != NULL ? said : arena_printf(&m->remote->arena, "%s.report%c", m->path, '\0').data;
+	m->report_path =
+	        said != NULL ? said : arena_printf(&m->remote->arena, "%s.report%c", m->path, '\0').data;
 	if (file_open_now(m->report_path, O_RDWR | O_CREAT | O_CLOEXEC, &fd, err) != ERR_NONE)
 		return err->code;
 	m->report = fdopen(fd, "r+");
@@ -232,7 +235,8 @@ static enum err_code stopped(const struct import *m, const struct err *why, stru
 {
 	struct err copy = *why;
 
-	return err_set(err, copy.code, "%s (stopped at line %" PRIu64 "; the same command goes on from there)", copy.text,
+	return err_set(err, copy.code,
+	               "%s (stopped at line %" PRIu64 "; the same command goes on from there)", copy.text,
 	               m->first);
 }
 
@@ -261,7 +265,8 @@ static enum err_code send(struct import *m, struct arena before, struct err *err
 		return stopped(m, err, err);
 	results = json_get(answer.body, BYTES("results"));
 	if (!json_is(results, JSON_ARRAY) || results->count != m->count)
-		return err_set(err, ERR_STORAGE, "the answer is not of an import; does the endpoint lead to Gatehouse?");
+		return err_set(err, ERR_STORAGE,
+		               "the answer is not of an import; does the endpoint lead to Gatehouse?");
 	for (const struct json *result = json_children(results); result != NULL; result = result->next)
 		report_add(m, result);
 	if (report_keep(m, err) != ERR_NONE)
@@ -279,7 +284,8 @@ static enum err_code refuse_here(struct import *m, struct arena before, const ch
 	if (send(m, before, err) != ERR_NONE)
 		return err->code;
 	fprintf(m->report,
-	        "{\"line\":%" PRIu64 ",\"outcome\":\"refused\",\"type\":\"" ERR_TYPE_PREFIX "%s\",\"detail\":\"%s\"}\n",
+	        "{\"line\":%" PRIu64 ",\"outcome\":\"refused\",\"type\":\"" ERR_TYPE_PREFIX
+	        "%s\",\"detail\":\"%s\"}\n",
 	        m->line, type, why);
 	m->counts[OUTCOME_refused]++;
 	return ERR_NONE;
@@ -358,21 +364,24 @@ static enum err_code summary(const struct import *m, struct err *err)
 	const uint64_t *n = m->counts;
 
 	if (m->remote->options->json)
-		printf("{\"created\":%" PRIu64 ",\"updated\":%" PRIu64 ",\"unchanged\":%" PRIu64 ",\"refused\":%" PRIu64 "}\n",
+		printf("{\"created\":%" PRIu64 ",\"updated\":%" PRIu64 ",\"unchanged\":%" PRIu64
+		       ",\"refused\":%" PRIu64 "}\n",
 		       n[OUTCOME_created], n[OUTCOME_updated], n[OUTCOME_unchanged], n[OUTCOME_refused]);
 	else
-		printf("%" PRIu64 " users: %" PRIu64 " created, %" PRIu64 " updated, %" PRIu64 " unchanged, %" PRIu64
-		       " refused\n",
-		       handled(m), n[OUTCOME_created], n[OUTCOME_updated], n[OUTCOME_unchanged], n[OUTCOME_refused]);
+		printf("%" PRIu64 " users: %" PRIu64 " created, %" PRIu64 " updated, %" PRIu64
+		       " unchanged, %" PRIu64 " refused\n",
+		       handled(m), n[OUTCOME_created], n[OUTCOME_updated], n[OUTCOME_unchanged],
+		       n[OUTCOME_refused]);
 	return n[OUTCOME_refused] == 0
 	               ? ERR_NONE
-	               : err_set(err, ERR_CONDITION, "%" PRIu64 " lines were refused; %s says why", n[OUTCOME_refused],
-	                         m->report_path);
+	               : err_set(err, ERR_CONDITION, "%" PRIu64 " lines were refused; %s says why",
+	                         n[OUTCOME_refused], m->report_path);
 }
 
 static enum err_code import_all(struct import *m, struct err *err)
 {
-	if (run_name(m, err) != ERR_NONE || report_open(m, err) != ERR_NONE || lines_import(m, err) != ERR_NONE)
+	if (run_name(m, err) != ERR_NONE || report_open(m, err) != ERR_NONE ||
+	    lines_import(m, err) != ERR_NONE)
 		return err->code;
 	return summary(m, err);
 }
@@ -384,9 +393,11 @@ enum err_code user_import_run(struct remote *r, struct err *err)
 
 	if (m == NULL)
 		abort();
-	*m = (struct import){.remote = r, .path = r->arguments[0], .told_us = clock_steady_us(clock_system())};
+	*m = (struct import){
+	        .remote = r, .path = r->arguments[0], .told_us = clock_steady_us(clock_system())};
 	m->file = fopen(m->path, "re");
-	rc = m->file == NULL ? err_set(err, ERR_INVALID, "open %s: %s", m->path, strerror(errno)) : import_all(m, err);
+	rc = m->file == NULL ? err_set(err, ERR_INVALID, "open %s: %s", m->path, strerror(errno))
+	                     : import_all(m, err);
 	if (m->file != NULL)
 		fclose(m->file);
 	if (m->report != NULL && fclose(m->report) != 0 && rc == ERR_NONE)
@@ -439,7 +450,8 @@ enum err_code user_export_run(struct remote *r, struct err *err)
 		if (remote_call(r, &q, &answer, err) != ERR_NONE)
 			return err->code;
 		if (!json_is(json_get(answer.body, BYTES("users")), JSON_ARRAY))
-			return err_set(err, ERR_STORAGE, "the answer has no users; does the endpoint lead to Gatehouse?");
+			return err_set(err, ERR_STORAGE,
+			               "the answer has no users; does the endpoint lead to Gatehouse?");
 		print_users(r, json_get(answer.body, BYTES("users")));
 		next = json_text(json_get(answer.body, BYTES("cursor")));
 		at.len = next.len <= sizeof(cursor) ? next.len : 0;

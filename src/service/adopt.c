@@ -127,7 +127,7 @@ struct around {
 	bool          marked;  /* the marker is this address's */
 	bool          taken;   /* … another one's, which is there … */
 	bool          yields;  /* … and is a claim, which goes (1) */
-	uint32_t      primary; /* other addresses of the user that are verified and primary, if that matters */
+	uint32_t primary; /* other addresses of the user that are verified and primary, if that matters */
 };
 
 static enum err_code marker_around(struct context *ctx, struct stray *s, struct around *out, struct err *err)
@@ -367,7 +367,11 @@ static enum err_code adopt_one(struct context *ctx, struct job *job, const struc
 	if (is_erasing(&x))
 		return ERR_NONE;
 	if (s.email.len == 0 || !x.profile.found || s.unstated) {
-		report(ctx, job, s.email.len == 0 ? "invalid" : !x.profile.found ? "orphans" : "unstated", &s);
+		report(ctx, job,
+		       s.email.len == 0   ? "invalid"
+		       : !x.profile.found ? "orphans"
+		                          : "unstated",
+		       &s);
 		return ERR_NONE;
 	}
 	r = repair_of(ctx, &s, &x);
@@ -431,8 +435,8 @@ static enum err_code adopt_step(struct context *ctx, struct job *job, void *fetc
 	job->handled = all.full ? f->before[i] : f->read;
 	job_count(ctx, job, "read", job->handled);
 	job->done = f->whole && !all.full;
-	job->cursor = job->done ? (struct bytes){NULL, 0}
-	                : all.full ? cursor_pack(ctx->arena, f->pk[i - 1], f->sk[i - 1])
+	job->cursor = job->done  ? (struct bytes){NULL, 0}
+	              : all.full ? cursor_pack(ctx->arena, f->pk[i - 1], f->sk[i - 1])
 	                         : f->next;
 	return ERR_NONE;
 }

@@ -22,7 +22,7 @@
 enum {
 	ADOPT_RATE = 20000, /* rows per second, read or changed */
 	ADOPT_PAGE = 200,
-	ADOPT_ROWS_EACH = 8, /* that one address may change or rest on */
+	ADOPT_ROWS_EACH = 8,      /* that one address may change or rest on */
 	ADOPT_REPORTED_MAX = 100, /* of what is left as it is */
 };
 

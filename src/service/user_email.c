@@ -94,7 +94,8 @@ static struct item marker_of_stray(struct context *ctx, const struct looked *row
 enum { STRAYS_MAX = 8 }; /* rows of one address: its own, and the user's profile */
 
 /* (9) The first row of the index that is an address without a marker. The index may be late, so the row itself is looked at. */
-static enum err_code stray_look(struct context *ctx, struct bytes email, struct looked *marker, struct err *err)
+static enum err_code stray_look(struct context *ctx, struct bytes email, struct looked *marker,
+                                struct err *err)
 {
 	struct expr_key_condition key = {.hash_name = BYTES("GSI1PK"),
 	                                 .hash = value_string(email_key(ctx->arena, email)),
@@ -105,7 +106,8 @@ static enum err_code stray_look(struct context *ctx, struct bytes email, struct 
 	enum err_code             rc = ctx_query_in(ctx, TABLE_USERS, &q, &r, err);
 
 	if (rc != ERR_NONE)
-		return rc == ERR_FOREIGN_TABLE ? ERR_NONE : rc; /* another program's table need not have the index */
+		return rc == ERR_FOREIGN_TABLE ? ERR_NONE
+		                               : rc; /* another program's table need not have the index */
 	for (uint32_t i = 0; i < r.count && !marker->found; i++) {
 		if (!is_address_of_user(&r.items[i]))
 			continue;

@@ -18,8 +18,8 @@ const char *const import_outcome_names[IMPORT_OUTCOME_COUNT] = {
 
 bool user_import_refuses(enum err_code rc)
 {
-	return rc == ERR_INVALID || rc == ERR_SERIALIZATION || rc == ERR_EMAIL_TAKEN || rc == ERR_USER_EXISTS ||
-	       rc == ERR_NOT_NOW || rc == ERR_LIMIT || rc == ERR_ACCESS;
+	return rc == ERR_INVALID || rc == ERR_SERIALIZATION || rc == ERR_EMAIL_TAKEN ||
+	       rc == ERR_USER_EXISTS || rc == ERR_NOT_NOW || rc == ERR_LIMIT || rc == ERR_ACCESS;
 }
 
 /* ---- what this run has done before (2) ---- */
@@ -61,8 +61,8 @@ static bool is_done(struct context *ctx, const struct user_import *q, const stru
 }
 
 /* (6) */
-static enum err_code check_other_line(struct context *ctx, const struct user_import *q, const struct item *row,
-                                      struct err *err)
+static enum err_code check_other_line(struct context *ctx, const struct user_import *q,
+                                      const struct item *row, struct err *err)
 {
 	struct bytes said = row_text(row, IMPORTED_AS);
 	struct bytes run = arena_printf(ctx->arena, "%.*s ", BYTES_ARG(q->run));
@@ -95,8 +95,8 @@ static bool has_id(const struct user_emails *all, struct bytes id)
 }
 
 /* Those that the user does not have yet: as many as there is room for, under ids of their own. */
-static enum err_code check_new(struct context *ctx, const struct user_import *q, const struct user_emails *all,
-                               struct err *err)
+static enum err_code check_new(struct context *ctx, const struct user_import *q,
+                               const struct user_emails *all, struct err *err)
 {
 	uint32_t most = user_bounds_now(&ctx->services->users).emails_max, count = all->count;
 
@@ -108,8 +108,9 @@ static enum err_code check_new(struct context *ctx, const struct user_import *q,
 			return err_field(err, ERR_INVALID, "emails",
 			                 "emails: the id of one is that of another address of the user");
 	}
-	return count <= most ? ERR_NONE
-	                     : err_field(err, ERR_LIMIT, "emails", "emails: a user has at most %u addresses", most);
+	return count <= most
+	               ? ERR_NONE
+	               : err_field(err, ERR_LIMIT, "emails", "emails: a user has at most %u addresses", most);
 }
 
 /* One user that is being written. */
@@ -232,7 +233,8 @@ static enum err_code write(struct importing *m, const struct item *before, struc
 	if (before == NULL)
 		user_publish(m->ctx, &(struct user_event){.type = EVENT_USER_CREATED}, &told);
 	else if (differs(m->ctx, before, &after))
-		user_publish(m->ctx, &(struct user_event){.type = EVENT_USER_UPDATED, .before = before}, &told);
+		user_publish(m->ctx, &(struct user_event){.type = EVENT_USER_UPDATED, .before = before},
+		             &told);
 	emails_publish(m);
 	return becomes ? user_became(m->ctx, m->user, &after, BYTES("imported"), err) : ERR_NONE;
 }
@@ -276,12 +278,15 @@ static enum err_code check_change(struct context *ctx, const struct user_import 
 	if (check_other_line(ctx, q, &u->row, err) != ERR_NONE)
 		return err->code;
 	if (q->provider.len > 0 && provider.len > 0 && !bytes_equal(q->provider, provider))
-		return err_field(err, ERR_USER_EXISTS, "provider", "provider: the user came from another provider");
+		return err_field(err, ERR_USER_EXISTS, "provider",
+		                 "provider: the user came from another provider");
 	if (u->status == USER_DELETED)
-		return err_field(err, ERR_NOT_NOW, "status", "status: the user is deleted here and cannot change");
-	if (q->has_status && q->status == USER_ACTIVE && u->status == USER_SUSPENDED)
 		return err_field(err, ERR_NOT_NOW, "status",
-		                 "status: the user is suspended here; reactivate it, or leave the status out");
+		                 "status: the user is deleted here and cannot change");
+	if (q->has_status && q->status == USER_ACTIVE && u->status == USER_SUSPENDED)
+		return err_field(
+		        err, ERR_NOT_NOW, "status",
+		        "status: the user is suspended here; reactivate it, or leave the status out");
 	return ERR_NONE;
 }
 

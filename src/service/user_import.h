@@ -27,7 +27,7 @@ enum {
 };
 
 struct import_email {
-	struct bytes email, typed;             /* normalised; (7) of user_email.h */
+	struct bytes email, typed;                /* normalised; (7) of user_email.h */
 	struct bytes id, created_at, verified_at; /* empty: a new one, now */
 	bool         verified, primary;
 };
