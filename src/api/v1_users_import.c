@@ -235,7 +235,7 @@ enum err_code users_import_decode(struct v1_call *c, struct err *err)
 	users = fields_array(&f, "users", IMPORT_ROWS_MAX);
 	if (!fields_failed(&f) && (users == NULL || users->count == 0))
 		fields_fail(&f, "users", ERR_INVALID, "must have 1 to %d users", IMPORT_ROWS_MAX);
-	if (fields_end(&f) != ERR_NONE)
+	if (fields_end(&f) != ERR_NONE || users == NULL)
 		return err->code;
 	m->rows = arena_zalloc(c->ctx.arena, users->count * sizeof(*m->rows));
 	for (const struct json *u = json_children(users); u != NULL; u = u->next) {
