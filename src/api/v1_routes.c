@@ -74,7 +74,7 @@ static const struct v1_route routes[] = {
          NULL},
         {HTTP_POST, "/v1/users/lookup", READ, "LookupUser", BODY, "", NULL, FUNCTIONS(user_lookup), NULL,
          NULL},
-        {HTTP_POST, "/v1/users/import", ADMINISTER, "ImportUsers", IMPORT_BODY, "", users_import_name,
+        {HTTP_POST, "/v1/users/import", ADMINISTER, "ImportUsers", IMPORT_BODY, "", NULL,
          FUNCTIONS(users_import), NULL, users_import_refused},
         {HTTP_POST, "/v1/users/export", READ, "ExportUsers", BODY, "", NULL, FUNCTIONS(users_export), NULL,
          NULL},

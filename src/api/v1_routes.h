@@ -97,7 +97,6 @@ ROUTE_FUNCTIONS(user_lookup);
 
 /* v1_users_import.c */
 ROUTE_FUNCTIONS(users_import);
-ROUTE_NAME(users_import);
 ROUTE_FUNCTIONS(users_export);
 enum err_code users_import_refused(struct v1_call *c, enum err_code rc, struct err *err);
 

@@ -1,6 +1,8 @@
 /* Users from another service, and for one:
  *   POST /v1/users/import: many in one call, each for itself; what became of each is the answer
  *   POST /v1/users/export: page by page, with their addresses, as import takes them */
+#include <inttypes.h>
+
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_users.h"
@@ -14,8 +16,8 @@
 /* ---- a line ---- */
 
 struct import_row {
-	struct user_import  q;
-	enum import_outcome outcome;
+	struct user_import   q;
+	struct user_imported done;
 	/* of one that was refused */
 	enum err_code code;
 	struct bytes  field, detail;
@@ -23,7 +25,7 @@ struct import_row {
 
 static void row_refuse(struct v1_call *c, struct import_row *row, const struct err *err)
 {
-	row->outcome = IMPORT_REFUSED;
+	row->done.outcome = IMPORT_REFUSED;
 	row->code = err->code;
 	row->field = arena_printf(c->ctx.arena, "%s", err->field);
 	row->detail = arena_printf(c->ctx.arena, "%s", err->text);
@@ -96,7 +98,7 @@ static void read_emails(struct v1_call *c, struct fields *f, struct import_row *
 	for (const struct json *e = fields_first(f, all); e != NULL; e = fields_next(f, e)) {
 		struct fields within;
 
-		fields_enter(&within, f, BYTES("emails"), e);
+		fields_enter(&within, f, arena_printf(c->ctx.arena, "emails[%" PRIu32 "]", count), e);
 		read_email(c, &within, &list[count]);
 		fields_end(&within);
 		primary += list[count].primary;
@@ -179,20 +181,6 @@ struct import_call {
 	bool               quiet;
 };
 
-/* The users of all lines: it is enough that one of them is allowed, and the lines of the others are refused. */
-enum err_code users_import_name(struct v1_call *c, struct err *err)
-{
-	const struct json *users = c->body == NULL ? NULL : json_get(c->body, BYTES("users"));
-	uint32_t           left = IMPORT_ROWS_MAX;
-
-	(void)err;
-	c->any_will_do = true;
-	for (const struct json *u = json_children(users); u != NULL && left > 0; u = u->next, left--)
-		if (user_id_is(json_text(json_get(u, BYTES("id")))))
-			v1_resource(c, "user", json_text(json_get(u, BYTES("id"))));
-	return ERR_NONE;
-}
-
 /* An answer that tells whether an address is taken is for those who may look up every user (v1_email_terms). */
 static enum err_code check_rights(const struct v1_call *c, const struct import_row *row, struct err *err)
 {
@@ -211,7 +199,12 @@ static void row_decode(struct v1_call *c, const struct json *sent, struct import
 	struct err err;
 
 	err.code = ERR_NONE;
-	if (read_row(c, sent, row, &err) != ERR_NONE || check_rights(c, row, &err) != ERR_NONE)
+	err.field[0] = '\0';
+	if (sent->type != JSON_OBJECT)
+		err_set(&err, ERR_SERIALIZATION, "a user must be an object, not %s",
+		        json_type_name(sent->type));
+	if (err.code != ERR_NONE || read_row(c, sent, row, &err) != ERR_NONE ||
+	    check_rights(c, row, &err) != ERR_NONE)
 		row_refuse(c, row, &err);
 	if (!user_id_is(row->q.id))
 		row->q.id = (struct bytes){NULL, 0}; /* it may be an address */
@@ -241,7 +234,7 @@ enum err_code users_import_decode(struct v1_call *c, struct err *err)
 	users = fields_array(&f, "users", IMPORT_ROWS_MAX);
 	if (!fields_failed(&f) && (users == NULL || users->count == 0))
 		fields_fail(&f, "users", ERR_INVALID, "must have 1 to %d users", IMPORT_ROWS_MAX);
-	if (fields_end(&f) != ERR_NONE)
+	if (fields_end(&f) != ERR_NONE || users == NULL)
 		return err->code;
 	m->rows = arena_zalloc(c->ctx.arena, users->count * sizeof(*m->rows));
 	for (const struct json *u = json_children(users); u != NULL; u = u->next) {
@@ -270,7 +263,7 @@ static enum err_code row_run(struct v1_call *c, struct import_row *row, struct e
 		ctx_begin(&ctx, t);
 		ctx_foresee(&ctx);
 		do {
-			rc = user_import(&ctx, &row->q, &row->outcome, err);
+			rc = user_import(&ctx, &row->q, &row->done, err);
 			if (rc == ERR_NONE)
 				rc = changes_commit(&ctx.changes, t, err);
 		} while (ctx_again(&ctx, &rc, err));
@@ -313,8 +306,10 @@ static void row_encode(struct json_writer *w, const struct import_row *row)
 	json_begin_object(w);
 	json_member_i64(w, BYTES("line"), row->q.line);
 	json_member_text(w, BYTES("id"), row->q.id);
-	json_member_text(w, BYTES("outcome"), bytes_of(import_outcome_names[row->outcome]));
-	if (row->outcome == IMPORT_REFUSED) {
+	json_member_text(w, BYTES("outcome"), bytes_of(import_outcome_names[row->done.outcome]));
+	if (row->done.outcome != IMPORT_REFUSED) {
+		json_member_text(w, BYTES("leftOut"), row->done.left_out);
+	} else {
 		json_member_text(w, BYTES("type"), bytes_of(err_v1_type(row->code)));
 		json_member_text(w, BYTES("field"), row->field);
 		json_member_text(w, BYTES("detail"), row->detail);
@@ -331,7 +326,7 @@ void users_import_encode(struct v1_call *c, struct json_writer *w)
 	json_name(w, BYTES("results"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < m->count; i++) {
-		counts[m->rows[i].outcome]++;
+		counts[m->rows[i].done.outcome]++;
 		row_encode(w, &m->rows[i]);
 	}
 	json_end_array(w);

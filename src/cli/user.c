@@ -3,21 +3,7 @@
 #include <string.h>
 
 #include "cli/job.h"
-
-enum { PAGE = 500 }; /* the most that one answer lists */
-
-struct user_options {
-	struct remote_options remote; /* first */
-	const char           *fields; /* NULL: the arguments have them */
-	const char           *reason;
-	uint64_t              version, limit;
-	bool                  yes, no_wait;
-};
-
-static const struct user_options *options_of(const struct remote *r)
-{
-	return (const struct user_options *)r->options;
-}
+#include "cli/user.h"
 
 /* ---- one call, one answer ---- */
 
@@ -40,9 +26,9 @@ static enum err_code run_reasoned(struct remote *r, const char *path, struct err
 {
 	struct remote_call q = {.method = "POST", .path = remote_path(r, path, r->arguments)};
 
-	if (options_of(r)->reason == NULL)
+	if (user_options_of(r)->reason == NULL)
 		return remote_simple(r, "POST", path, err);
-	return remote_simple_with(r, &q, "reason", bytes_of(options_of(r)->reason), err);
+	return remote_simple_with(r, &q, "reason", bytes_of(user_options_of(r)->reason), err);
 }
 
 static enum err_code run_suspend(struct remote *r, struct err *err)
@@ -64,10 +50,10 @@ static enum err_code run_erase(struct remote *r, struct err *err)
 {
 	struct remote_call q = {.method = "POST", .path = remote_path(r, "/v1/users/%/erase", r->arguments)};
 
-	if (!options_of(r)->yes)
+	if (!user_options_of(r)->yes)
 		return err_set(err, ERR_INVALID,
 		               "everything known of the user would go, for good; add --yes if you mean it");
-	return job_run(r, &q, options_of(r)->no_wait, NULL, err);
+	return job_run(r, &q, user_options_of(r)->no_wait, NULL, err);
 }
 
 static enum err_code run_revoke_tokens(struct remote *r, struct err *err)
@@ -149,8 +135,8 @@ static enum err_code run_list(struct remote *r, struct err *err)
 	return remote_list(r,
 	                   &(struct remote_list){.path = BYTES("/v1/users"),
 	                                         .member = "users",
-	                                         .page = PAGE,
-	                                         .rows_max = options_of(r)->limit},
+	                                         .page = USERS_PAGE,
+	                                         .rows_max = user_options_of(r)->limit},
 	                   &table, err);
 }
 
@@ -224,7 +210,7 @@ static enum err_code write_body(struct remote *r, const char *id, int from, stru
 		if (check_field(r->arguments[i], err) != ERR_NONE)
 			return err->code;
 	json_member_text(&w, BYTES("id"), bytes_of(id));
-	if (remote_members(r, options_of(r)->fields, "{\"firstName\": \"Ann\"}", &w, err) != ERR_NONE)
+	if (remote_members(r, user_options_of(r)->fields, "{\"firstName\": \"Ann\"}", &w, err) != ERR_NONE)
 		return err->code;
 	put_fields(&w, r->arguments + from, false);
 	if (has_attributes(r->arguments + from)) {
@@ -256,8 +242,8 @@ static enum err_code run_set(struct remote *r, struct err *err)
 
 	if (write_body(r, "", 1, &q.body, err) != ERR_NONE)
 		return err->code;
-	if (options_of(r)->version > 0)
-		q.if_match = arena_printf(&r->arena, "\"%" PRIu64 "\"", options_of(r)->version);
+	if (user_options_of(r)->version > 0)
+		q.if_match = arena_printf(&r->arena, "\"%" PRIu64 "\"", user_options_of(r)->version);
 	else if (remote_call(r, &(struct remote_call){.method = "GET", .path = q.path}, &before, err) !=
 	         ERR_NONE)
 		return err->code;
@@ -284,6 +270,8 @@ enum {
 	REMOVE_EMAIL,
 	SET_PRIMARY,
 	REVOKE_TOKENS,
+	IMPORT,
+	EXPORT,
 	WORDS
 };
 
@@ -303,6 +291,8 @@ static const struct command_word words[WORDS] = {
         [REMOVE_EMAIL] = {"remove-email", "ID EMAIL_ID", "remove an address that is not the primary one"},
         [SET_PRIMARY] = {"set-primary", "ID EMAIL_ID", "make a verified address the primary one"},
         [REVOKE_TOKENS] = {"revoke-tokens", "ID", "revoke all tokens issued to the user up to now"},
+        [IMPORT] = {"import", "FILE", "import users, one JSON object per line; again: goes on"},
+        [EXPORT] = {"export", NULL, "print all users with their addresses, one JSON object per line"},
 };
 
 static const struct remote_word functions[WORDS] = {
@@ -321,6 +311,8 @@ static const struct remote_word functions[WORDS] = {
         [REMOVE_EMAIL] = {run_remove_email, 2, 2},
         [SET_PRIMARY] = {run_set_primary, 2, 2},
         [REVOKE_TOKENS] = {run_revoke_tokens, 1, 1},
+        [IMPORT] = {user_import_run, 1, 1},
+        [EXPORT] = {user_export_run, 0, 0},
 };
 
 static const struct option_spec options[] = {
@@ -333,6 +325,12 @@ static const struct option_spec options[] = {
          offsetof(struct user_options, limit), 1, INT64_MAX},
         {"--reason", OPTION_TEXT, "TEXT", "suspend, reactivate, revoke-tokens: why, for those who look later",
          offsetof(struct user_options, reason), 0, 0},
+        {"--report", OPTION_TEXT, "FILE", "import: what became of each line (default: FILE.report)",
+         offsetof(struct user_options, report), 0, 0},
+        {"--run", OPTION_TEXT, "NAME", "import: the same name, the same answers (default: the file's digest)",
+         offsetof(struct user_options, run), 0, 0},
+        {"--no-events", OPTION_FLAG, NULL, "import: publish nothing",
+         offsetof(struct user_options, no_events), 0, 0},
         {"--yes", OPTION_FLAG, NULL, "erase: yes, for good", offsetof(struct user_options, yes), 0, 0},
         {"--no-wait", OPTION_FLAG, NULL, "erase: start the job and do not wait for it",
          offsetof(struct user_options, no_wait), 0, 0},

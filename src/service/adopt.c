@@ -20,6 +20,7 @@ struct stray {
 	struct bytes email; /* normalised; empty: it is none */
 	struct bytes typed; /* (7) of user_email.h */
 	bool         verified, primary, claims_marker;
+	bool         unstated; /* whether it is verified */
 };
 
 static struct bytes behind(struct bytes key, const char *prefix)
@@ -54,7 +55,8 @@ static struct stray stray_of(struct context *ctx, const struct item *row)
 	                  .id = behind(row_text(row, "SK"), KEY_EMAIL),
 	                  .email = normalised(ctx->arena, row_text(row, "email")),
 	                  .verified = is_true(row, "isVerified"),
-	                  .primary = is_true(row, "isPrimary")};
+	                  .primary = is_true(row, "isPrimary"),
+	                  .unstated = item_get(row, BYTES("isVerified")) == NULL};
 
 	s.typed = row_text(row, EMAIL_TYPED);
 	if (s.typed.len == 0 && s.email.len > 0)
@@ -123,8 +125,9 @@ struct around {
 	struct looked profile, marker;
 	bool          aliased; /* it is verified, and known by its id (alias.h) */
 	bool          marked;  /* the marker is this address's */
-	bool          taken;   /* … another one's, which is there */
-	uint32_t      primary; /* other addresses of the user that are verified and primary, if that matters */
+	bool          taken;   /* … another one's, which is there … */
+	bool          yields;  /* … and is a claim, which goes (1) */
+	uint32_t primary; /* other addresses of the user that are verified and primary, if that matters */
 };
 
 static enum err_code marker_around(struct context *ctx, struct stray *s, struct around *out, struct err *err)
@@ -148,6 +151,7 @@ static enum err_code marker_around(struct context *ctx, struct stray *s, struct 
 		return err->code;
 	out->taken = other.found &&
 	             bytes_equal(normalised(ctx->arena, row_text(&other.item, "email")), s->email); /* (1) */
+	out->yields = out->taken && s->verified && !is_true(&other.item, "isVerified");
 	return ERR_NONE;
 }
 
@@ -285,7 +289,7 @@ static bool wanted(struct context *ctx, const void *arg, const struct item *row)
 		return false;
 	if (look_around(ctx, &s, &x, &err) != ERR_NONE || is_erasing(&x))
 		return false;
-	if (s.email.len == 0 || !x.profile.found)
+	if (s.email.len == 0 || !x.profile.found || s.unstated)
 		return true;
 	r = repair_of(ctx, &s, &x);
 	return is_needed(&r);
@@ -330,6 +334,8 @@ static enum err_code repair_write(struct context *ctx, const struct stray *s, co
 	struct user u = {.id = s->user, .version = row_i64(&x->profile.item, "version", 0)};
 	struct row  profile;
 
+	if (x->yields && user_email_evict(ctx, &x->marker, err) != ERR_NONE)
+		return err->code;
 	if (r->changes_row)
 		ctx_put(ctx, TABLE_USERS, r->row);
 	if (r->writes_marker)
@@ -360,14 +366,18 @@ static enum err_code adopt_one(struct context *ctx, struct job *job, const struc
 		return err->code;
 	if (is_erasing(&x))
 		return ERR_NONE;
-	if (s.email.len == 0 || !x.profile.found) {
-		report(ctx, job, s.email.len == 0 ? "invalid" : "orphans", &s);
+	if (s.email.len == 0 || !x.profile.found || s.unstated) {
+		report(ctx, job,
+		       s.email.len == 0   ? "invalid"
+		       : !x.profile.found ? "orphans"
+		                          : "unstated",
+		       &s);
 		return ERR_NONE;
 	}
 	r = repair_of(ctx, &s, &x);
 	if (!is_needed(&r))
 		return ERR_NONE;
-	if (s.claims_marker && x.taken) {
+	if (s.claims_marker && x.taken && !x.yields) {
 		report(ctx, job, "conflicts", &s);
 		return ERR_NONE;
 	}
@@ -425,8 +435,8 @@ static enum err_code adopt_step(struct context *ctx, struct job *job, void *fetc
 	job->handled = all.full ? f->before[i] : f->read;
 	job_count(ctx, job, "read", job->handled);
 	job->done = f->whole && !all.full;
-	job->cursor = job->done ? (struct bytes){NULL, 0}
-	                : all.full ? cursor_pack(ctx->arena, f->pk[i - 1], f->sk[i - 1])
+	job->cursor = job->done  ? (struct bytes){NULL, 0}
+	              : all.full ? cursor_pack(ctx->arena, f->pk[i - 1], f->sk[i - 1])
 	                         : f->next;
 	return ERR_NONE;
 }

@@ -5,9 +5,11 @@
  *   the marker is its own              what else is wrong is put right, its id among the user's (alias.h) too   repaired
  *   another user or row has it         nothing; it is reported                                                  conflicts
  *   it is no address, or of no user    nothing; it is reported                                                  invalid, orphans
+ *   it does not say isVerified         nothing; it is reported                                                  unstated
  *
  * What always holds
- * (1) No marker is taken from an address that is there. One whose address is gone is free.
+ * (1) No marker is taken from an address that is there, but for a claim, which yields to an address that is verified. One whose address is
+ *     gone is free.
  * (2) An address that is not verified ends, as a claim does: EMAIL_CLAIM_S after it was adopted, unless it says when. It is not
  *     primary. Where claims have no markers (services.claims_verified) it gets none.
  * (3) A verified address becomes the primary one if its user has none, and is primary no longer if the user has another.
@@ -20,7 +22,7 @@
 enum {
 	ADOPT_RATE = 20000, /* rows per second, read or changed */
 	ADOPT_PAGE = 200,
-	ADOPT_ROWS_EACH = 8, /* that one address may change or rest on */
+	ADOPT_ROWS_EACH = 8,      /* that one address may change or rest on */
 	ADOPT_REPORTED_MAX = 100, /* of what is left as it is */
 };
 

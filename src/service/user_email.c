@@ -94,7 +94,8 @@ static struct item marker_of_stray(struct context *ctx, const struct looked *row
 enum { STRAYS_MAX = 8 }; /* rows of one address: its own, and the user's profile */
 
 /* (9) The first row of the index that is an address without a marker. The index may be late, so the row itself is looked at. */
-static enum err_code stray_look(struct context *ctx, struct bytes email, struct looked *marker, struct err *err)
+static enum err_code stray_look(struct context *ctx, struct bytes email, struct looked *marker,
+                                struct err *err)
 {
 	struct expr_key_condition key = {.hash_name = BYTES("GSI1PK"),
 	                                 .hash = value_string(email_key(ctx->arena, email)),
@@ -105,7 +106,8 @@ static enum err_code stray_look(struct context *ctx, struct bytes email, struct 
 	enum err_code             rc = ctx_query_in(ctx, TABLE_USERS, &q, &r, err);
 
 	if (rc != ERR_NONE)
-		return rc == ERR_FOREIGN_TABLE ? ERR_NONE : rc; /* another program's table need not have the index */
+		return rc == ERR_FOREIGN_TABLE ? ERR_NONE
+		                               : rc; /* another program's table need not have the index */
 	for (uint32_t i = 0; i < r.count && !marker->found; i++) {
 		if (!is_address_of_user(&r.items[i]))
 			continue;
@@ -475,7 +477,7 @@ static void claim_delete(struct context *ctx, struct bytes user, const struct us
 }
 
 /* (6) A proof takes the place of a claim, whose row goes with its marker (1). */
-static enum err_code claim_evict(struct context *ctx, const struct looked *marker, struct err *err)
+enum err_code user_email_evict(struct context *ctx, const struct looked *marker, struct err *err)
 {
 	struct bytes  user = row_text(&marker->item, "userId"), email_id = row_text(&marker->item, "emailId");
 	struct looked other;
@@ -537,7 +539,7 @@ static enum err_code entry_right(struct context *ctx, struct user *u, struct ema
 		return ERR_NONE;
 	}
 	if (marker.found && !marks(&marker, u->id, out->email.id) &&
-	    claim_evict(ctx, &marker, err) != ERR_NONE)
+	    user_email_evict(ctx, &marker, err) != ERR_NONE)
 		return err->code;
 	return entry_take(ctx, u, out, err);
 }
@@ -748,7 +750,7 @@ enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struc
 		return err->code;
 	if (old.found && is_true(&old.item, "isVerified"))
 		return trust_known(ctx, t, &old.item, err);
-	if (others && claim_evict(ctx, &marker, err) != ERR_NONE)
+	if (others && user_email_evict(ctx, &marker, err) != ERR_NONE)
 		return err->code;
 	if (old.found)
 		row_from(&row, ctx->arena, &old.item);

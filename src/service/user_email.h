@@ -139,6 +139,10 @@ enum err_code user_email_note(struct context *ctx, struct email_trust *t, struct
 /* Publishes what that has changed, once the user itself was published. */
 void user_email_trusted(struct context *ctx, const struct email_trust *t);
 
+/* A proof takes the place of the claim that this marker names: its row goes, if it is not verified, and that is published. The marker is the
+ * caller's to write. (6) */
+enum err_code user_email_evict(struct context *ctx, const struct looked *marker, struct err *err);
+
 /* ERR_NOT_NOW if it is the primary one. */
 enum err_code user_email_remove(struct context *ctx, const struct email_entry *q, struct err *err);
 

@@ -6,8 +6,9 @@
  * (2) The same line twice is the same as once. A line of a named run says the same each time: its row remembers the run, the line and what became
  *     of it (`importedAs`), in the same commit. So whoever lost the answer sends it again.
  * (3) A field that the line does not have stays as it is, and so does an address; null takes a field away.
- * (4) An address that the line calls verified is verified here. It takes the place of a claim, which nobody proved, and never of a proof
- *     (user_email.h, 6). One that is not verified is a claim without a code, and ends like one.
+ * (4) An address that the line calls verified is verified here. It takes the place of a claim, which was not proved, and never of a proof
+ *     (user_email.h, 6). One that is not verified is a claim without a code, and ends like one; if another user has the address, it is left
+ *     out, and that is told.
  * (5) A line suspends and deletes, and never leads back: it neither reactivates, nor changes a deleted user, nor brings one back that was
  *     erased (erased.h). That is a person's to do.
  * (6) Two lines of one run for one user: the second is refused. */
@@ -26,7 +27,7 @@ enum {
 };
 
 struct import_email {
-	struct bytes email, typed;             /* normalised; (7) of user_email.h */
+	struct bytes email, typed;                /* normalised; (7) of user_email.h */
 	struct bytes id, created_at, verified_at; /* empty: a new one, now */
 	bool         verified, primary;
 };
@@ -60,8 +61,13 @@ enum import_outcome {
 
 extern const char *const import_outcome_names[IMPORT_OUTCOME_COUNT];
 
-/* The outcome is one of the first three. Is an error a refusal of this line (user_import_refuses)? Else nothing is known, and the call fails. */
-enum err_code user_import(struct context *ctx, const struct user_import *q, enum import_outcome *out,
+struct user_imported {
+	enum import_outcome outcome;  /* one of the first three */
+	struct bytes        left_out; /* (4) "emails[1] emails[2]"; empty: none */
+};
+
+/* Is an error a refusal of this line (user_import_refuses)? Else nothing is known, and the call fails. */
+enum err_code user_import(struct context *ctx, const struct user_import *q, struct user_imported *out,
                           struct err *err);
 bool          user_import_refuses(enum err_code rc);
 

@@ -231,6 +231,71 @@ TEST(adopt, a_marker_whose_address_is_gone_is_free)
 	service_close(&s);
 }
 
+/* (1) Under `added`, where a claim has a marker. */
+TEST(adopt, a_verified_address_takes_the_place_of_a_claim)
+{
+	struct service s;
+	struct job     j;
+	struct item    marker;
+	struct call    c = {.create = {.id = BYTES("u-2"), .email = BYTES("ann@example.org")}};
+
+	open(&s);
+	made(&s, "u-1");
+	turn_take(&s, &c.turn, create);
+	plant(&s, "u-1", "e-1", "ann@example.org", PRIMARY);
+	j = adopted(&s, true);
+	assert_int_equal(progress(&j, "adopted"), 1);
+	j = adopted(&s, false);
+	assert_int_equal(progress(&j, "adopted"), 1);
+	assert_int_equal(progress(&j, "conflicts"), 0);
+	marker = row_in_users(&s, "EMAIL#ann@example.org", "MARKER");
+	assert_true(bytes_is(row_text(&marker, "userId"), "u-1") && row_i64(&marker, "ttl", 0) == 0);
+	assert_int_equal(problems(&s), 0);
+	service_close(&s);
+}
+
+/* To end it in a day, as a claim, could lose the address of a customer. */
+TEST(adopt, an_address_that_does_not_say_whether_it_is_verified_is_reported_and_left)
+{
+	struct service s;
+	struct job     j;
+	struct item    before, after;
+
+	open(&s);
+	made(&s, "u-1");
+	plant(&s, "u-1", "e-1", "ann@example.org", "");
+	before = row_in_users(&s, "USER#u-1", "EMAIL#e-1");
+	j = adopted(&s, false);
+	assert_int_equal(progress(&j, "unstated"), 1);
+	after = row_in_users(&s, "USER#u-1", "EMAIL#e-1");
+	assert_true(item_equal(&before, &after));
+	service_close(&s);
+}
+
+/* More than a step takes, of which some want the same address and some are of one user. */
+TEST(adopt, many_are_adopted_in_few_steps_and_each_sees_the_ones_before)
+{
+	struct service s;
+	struct job     j;
+
+	open(&s);
+	for (int i = 0; i < 60; i++) {
+		char user[16], first[32];
+
+		snprintf(user, sizeof(user), "u-%d", i);
+		snprintf(first, sizeof(first), "m-%d@example.org", i - i % 10 % 2);
+		made(&s, user);
+		plant(&s, user, "e-1", first, PRIMARY);
+		snprintf(first, sizeof(first), "n-%d@example.org", i);
+		plant(&s, user, "e-2", first, VERIFIED);
+	}
+	j = adopted(&s, false);
+	assert_int_equal(progress(&j, "adopted"), 90);
+	assert_int_equal(progress(&j, "conflicts"), 30);
+	assert_true(j.steps < 90);
+	service_close(&s);
+}
+
 /* (2) */
 TEST(adopt, an_address_that_is_not_verified_ends_as_a_claim_does)
 {
