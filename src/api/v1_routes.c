@@ -65,7 +65,7 @@ static const struct v1_route routes[] = {
         {HTTP_POST, "/v1/users", ADMINISTER, "CreateUser", BODY, "enforce", v1_name_new_user,
          FUNCTIONS(user_create), user_create_committed, user_conflict},
         {HTTP_GET, "/v1/users", READ, "ListUsers", NO_BODY,
-         "limit cursor status provider createdFrom createdBefore", NULL, FUNCTIONS(user_list), NULL, NULL},
+         "limit cursor status provider created_from created_before", NULL, FUNCTIONS(user_list), NULL, NULL},
         {HTTP_POST, "/v1/users/search", READ, "SearchUsers", BODY, "", user_search_name,
          FUNCTIONS(user_search), NULL, NULL},
         {HTTP_GET, "/v1/user-counts", READ, "GetUserCounts", NO_BODY, "", v1_name_everything,

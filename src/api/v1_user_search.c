@@ -170,8 +170,8 @@ enum err_code user_list_decode(struct v1_call *c, struct err *err)
 	if (v1_query(c, "cursor", &cursor, err) != ERR_NONE || query_limit(c, l, err) != ERR_NONE ||
 	    cursor_take(c, l, cursor, err) != ERR_NONE || query_status(c, l, err) != ERR_NONE ||
 	    query_provider(c, l, err) != ERR_NONE ||
-	    query_time(c, l, "createdFrom", &l->terms.created_from_s, err) != ERR_NONE ||
-	    query_time(c, l, "createdBefore", &l->terms.created_before_s, err) != ERR_NONE)
+	    query_time(c, l, "created_from", &l->terms.created_from_s, err) != ERR_NONE ||
+	    query_time(c, l, "created_before", &l->terms.created_before_s, err) != ERR_NONE)
 		return err->code;
 	return ERR_NONE;
 }

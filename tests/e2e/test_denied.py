@@ -238,6 +238,8 @@ class World(Guarded):
         self.ok("PUT", "/v1/targets/quiet", {"type": "webhook", "url": self.sink.url, "enabled": False})
         for each in ("bob", "ann"):
             self.person(each)
+        self.client(self.admin).put_item(TableName="users", Item={  # whom nobody denies, so that a list without ann has two pages
+            "PK": {"S": "USER#cyd"}, "SK": {"S": "PROFILE"}, "status": {"S": "active"}, "version": {"N": "1"}})
         for policy_name in 8 * ("login-ip", "api-client"):  # counts fade
             self.ok("POST", "/v1/allow", {"policy": policy_name, "key": "k"})
         cleanup = self.ok("POST", "/v1/devices/cleanup", {})["id"]
@@ -374,7 +376,7 @@ def test_a_denied_resource_is_not_told_from_one_that_does_not_exist(world, actio
 
 
 LISTS = {case.path.replace("?limit=500", "") for cases in CASES.values() for case in cases
-         if case.expect == "hidden" and case.deny == "user/{x}" and not case.path.startswith(("/v1/subjects", "/v1/events"))}  # a cursor of events is a number
+         if case.expect == "hidden" and case.method == "GET" and case.deny == "user/{x}" and not case.path.startswith(("/v1/subjects", "/v1/events"))}  # a cursor of events is a number
 
 
 @pytest.mark.parametrize("path", sorted(LISTS))

@@ -132,9 +132,9 @@ def test_terms_hold_together(server, people):
 
 def test_users_are_found_by_when_they_were_created(server, people):
     created = ok(server, "GET", f"/v1/users/{people['ann']}")["createdAt"]
-    assert people["ann"] in search(server, createdFrom=created) and people["ann"] in listed(server, createdFrom=created)
-    assert people["ann"] not in search(server, createdBefore=created) and people["ann"] not in listed(server, createdBefore=created)
-    assert search(server, createdFrom="2099-01-01T00:00:00Z") == listed(server, createdFrom=4070908800) == []
+    assert people["ann"] in search(server, createdFrom=created) and people["ann"] in listed(server, created_from=created)
+    assert people["ann"] not in search(server, createdBefore=created) and people["ann"] not in listed(server, created_before=created)
+    assert search(server, createdFrom="2099-01-01T00:00:00Z") == listed(server, created_from=4070908800) == []
     assert people["ann"] in search(server, createdFrom=1, createdBefore="2099-01-01T00:00:00Z")
 
 
@@ -229,7 +229,7 @@ def test_bad_input_names_its_field(embedded, body, field):
     assert status in (400, 422) and problem["field"] == field, problem
 
 
-@pytest.mark.parametrize("query, field", [("status=erasing", "status"), ("provider=a%20b", "provider"), ("createdFrom=x", "createdFrom"), ("createdBefore=2026", None), ("name=ann", "name")])
+@pytest.mark.parametrize("query, field", [("status=erasing", "status"), ("provider=a%20b", "provider"), ("created_from=x", "created_from"), ("created_before=2026", None), ("name=ann", "name")])
 def test_bad_input_of_the_list_names_its_field(embedded, query, field):
     status, problem, _ = call(embedded, "GET", "/v1/users?" + query)
     assert (status, problem.get("field")) == ((422, field) if field else (200, None)), problem
