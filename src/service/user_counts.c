@@ -6,7 +6,7 @@
 #include "service/sync.h"
 
 #define KEY_RESULT      "RESULT"
-#define KIND            "count_users"
+#define KIND            "count-users"
 #define PROVIDER_PREFIX "provider:" /* of a number of the job's progress */
 
 /* ---- starting, and what came of it ---- */

@@ -1,8 +1,8 @@
 /* How many users there are, by status and by provider. No row is counted as it is written: a counter that every sign-up changes is a row that all of them wait for, and at
- * an endpoint one more write for each. A job (job.h) of the kind `count_users` reads the table `users` instead, and leaves what it found in one row of the jobs'
+ * an endpoint one more write for each. A job (job.h) of the kind `count-users` reads the table `users` instead, and leaves what it found in one row of the jobs'
  * table, which is cheap to read and says when it was counted:
  *
- *   RESULT  count_users
+ *   RESULT  count-users
  *
  * What always holds
  * (1) A user that is there from the job's start to its end is counted exactly once, as it was when its row was read. One that comes or goes meanwhile is counted

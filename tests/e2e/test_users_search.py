@@ -191,7 +191,7 @@ def test_a_user_that_is_being_erased_is_neither_found_nor_counted(embedded, tabl
 
 def counted(server):
     status, job, _ = call(server, "POST", "/v1/user-counts", {"rate": 1000000})
-    assert status == 202 and job["kind"] == "count_users"
+    assert status == 202 and job["kind"] == "count-users"
     until = time.monotonic() + WAIT_S
     while ok(server, "GET", f"/v1/jobs/{job['id']}")["state"] == "running":
         assert time.monotonic() < until
