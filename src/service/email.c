@@ -181,7 +181,7 @@ static size_t fold(struct bytes text, char *out, size_t room)
 
 size_t text_fold(struct bytes text, char *out, size_t room)
 {
-	if (text.len > EMAIL_NORMAL_BYTES_MAX || text.len > room)
+	if (text.len > EMAIL_NORMAL_BYTES_MAX || text.len > room || !bytes_is_utf8(text))
 		return 0;
 	return is_ascii(text) ? ascii_lower_copy(text, out) : fold(text, out, room);
 }

@@ -55,11 +55,13 @@ static bool user_found(struct finding *f, const struct item *row)
 	return true;
 }
 
-/* May the page end behind it? Not between an address that was looked at and its user. */
+/* May the page end behind it? A search never ends between an address that was looked at and its user; but behind any user, for its cursors are encrypted: others may
+ * write any number of users whose ids are addresses. */
 static bool is_end(const struct finding *f, const struct item *row)
 {
-	return scan_key_tells_nobody(row_text(row, "PK")) && scan_key_tells_nobody(row_text(row, "SK")) &&
-	       (f->q->terms == NULL || !is_address(row));
+	if (f->q->terms != NULL && (is_address(row) || is_profile(row)))
+		return is_profile(row);
+	return scan_key_tells_nobody(row_text(row, "PK")) && scan_key_tells_nobody(row_text(row, "SK"));
 }
 
 /* False: the page is full, and ends behind the last row before the first user that does not fit into it. */
