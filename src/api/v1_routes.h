@@ -92,13 +92,19 @@ ROUTE_FUNCTIONS(revoke_all);
 ROUTE_FUNCTIONS(revoke_users);
 ROUTE_FUNCTIONS(revocation_list);
 ROUTE_FUNCTIONS(user_reactivate);
-ROUTE_FUNCTIONS(user_list);
 ROUTE_FUNCTIONS(user_lookup);
 
 /* v1_users_import.c */
 ROUTE_FUNCTIONS(users_import);
 ROUTE_FUNCTIONS(users_export);
 enum err_code users_import_refused(struct v1_call *c, enum err_code rc, struct err *err);
+
+/* v1_user_search.c */
+ROUTE_FUNCTIONS(user_list);
+ROUTE_FUNCTIONS(user_search);
+ROUTE_NAME(user_search);
+ROUTE_FUNCTIONS(user_counts);
+ROUTE_FUNCTIONS(user_count);
 
 /* v1_user_emails.c */
 ROUTE_FUNCTIONS(email_list);

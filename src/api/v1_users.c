@@ -1,5 +1,5 @@
 /* Users:
- *   POST and GET /v1/users, POST /v1/users/lookup
+ *   POST /v1/users, POST /v1/users/lookup
  *   GET, PATCH and DELETE /v1/users/{id}
  *   POST /v1/users/{id}/suspend and …/reactivate */
 #include "api/v1_users.h"
@@ -9,7 +9,6 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_write.h"
-#include "service/cursor.h"
 
 enum err_code v1_user_param(struct v1_call *c, struct bytes *id, struct err *err)
 {
@@ -473,61 +472,10 @@ void user_reactivate_encode(struct v1_call *c, struct json_writer *w)
 
 /* ---- finding ---- */
 
-struct list_call {
-	struct users_search q;
-	struct users_page   page;
-};
-
-enum { USERS_PAGE_DEFAULT = 100 };
-
-/* A list and a lookup are asked about as a whole; of what they find, users that the key may not see are left out. */
+/* A lookup is asked about as a whole; a user that the key may not see is not found. */
 static bool is_hidden(struct v1_call *c, const struct user *u)
 {
 	return !v1_allowed(c, "user", u->id);
-}
-
-enum err_code user_list_decode(struct v1_call *c, struct err *err)
-{
-	struct list_call *l = v1_request(c, sizeof(*l));
-	struct bytes      limit, cursor;
-	uint64_t          number = USERS_PAGE_DEFAULT;
-
-	if (v1_query(c, "limit", &limit, err) != ERR_NONE || v1_query(c, "cursor", &cursor, err) != ERR_NONE)
-		return err->code;
-	if (limit.data != NULL && (!bytes_to_u64(limit, USERS_PAGE_MAX, &number) || number < 1))
-		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d", USERS_PAGE_MAX);
-	l->q.limit = (uint32_t)number;
-	if (cursor.data != NULL && !cursor_read(&c->ctx, cursor, &l->q.after_pk, &l->q.after_sk))
-		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
-	return ERR_NONE;
-}
-
-enum err_code user_list_run(struct v1_call *c, struct err *err)
-{
-	struct list_call *l = c->request;
-
-	return users_find(&c->ctx, &l->q, &l->page, err);
-}
-
-void user_list_encode(struct v1_call *c, struct json_writer *w)
-{
-	const struct users_page *page = &((const struct list_call *)c->request)->page;
-
-	json_begin_object(w);
-	json_name(w, BYTES("users"));
-	json_begin_array(w);
-	for (uint32_t i = 0; i < page->count; i++) {
-		if (is_hidden(c, &page->list[i]))
-			continue;
-		json_begin_object(w);
-		v1_write_user_members(w, &page->list[i]);
-		json_end_object(w);
-	}
-	json_end_array(w);
-	json_member_bool(w, BYTES("more"), page->more);
-	if (page->more)
-		json_member_text(w, BYTES("cursor"), cursor_write(&c->ctx, page->last_pk, page->last_sk));
-	json_end_object(w);
 }
 
 struct lookup_call {

@@ -15,6 +15,7 @@
 #include "base/worker.h"
 #include "server/own_call.h"
 #include "service/adopt.h"
+#include "service/user_counts.h"
 #include "service/erase.h"
 #include "service/mass_revocation.h"
 #include "service/notification.h"
@@ -87,6 +88,7 @@ static const struct job_kind *const all_kinds[] = {&adopt_job,
                                                    &push_erase,
                                                    &mass_revocation_kind,
                                                    &broadcast_job,
+                                                   &user_counts_job,
                                                    &delivery_clean_job,
                                                    &undelivered_job,
                                                    NULL};

@@ -179,6 +179,13 @@ static size_t fold(struct bytes text, char *out, size_t room)
 	return taken(result, len, folded, out, room);
 }
 
+size_t text_fold(struct bytes text, char *out, size_t room)
+{
+	if (text.len > EMAIL_NORMAL_BYTES_MAX || text.len > room || !bytes_is_utf8(text))
+		return 0;
+	return is_ascii(text) ? ascii_lower_copy(text, out) : fold(text, out, room);
+}
+
 /* ---- the local part ---- */
 
 static bool holds_only(struct bytes text, bool (*is)(char))
@@ -233,8 +240,7 @@ static size_t local_map(const struct parts *p, char *out)
 
 	if (!stays(p->local, p->quoted ? is_quotable : is_plain) || !local_fits(p->local))
 		return 0;
-	len = is_ascii(p->local) ? ascii_lower_copy(p->local, folded)
-	                         : fold(p->local, folded, sizeof(folded));
+	len = text_fold(p->local, folded, sizeof(folded));
 	return len == 0 ? 0 : local_write((struct bytes){folded, len}, out, EMAIL_NORMAL_BYTES_MAX);
 }
 

@@ -31,6 +31,9 @@ enum {
  * Spaces around it do not count. Text need not be UTF-8; what is not is refused. */
 size_t email_normalise(struct bytes text, char *out);
 
+/* Any text as it is compared (2): case-folded in full, and composed. 0: it is not UTF-8, or there is no room. */
+size_t text_fold(struct bytes text, char *out, size_t room);
+
 /* Where mail goes (4): without spaces around it, and without the root's dot, which SMTP does not have. Of one that is accepted. */
 struct bytes email_as_typed(struct bytes text);
 

@@ -4,6 +4,7 @@
  *   JOBS      <id>               a job: ids are sorted by time
  *   RUNNING   <kind>#<unique>    which job of that kind runs for it; unique is the job's id if many may run
  *   PERIODIC  <kind>             when the worker last started one by itself
+ *   RESULT    <kind>             what the last one found (user_counts.h)
  *
  *                     start
  *                       |

@@ -9,7 +9,6 @@
 #include "service/limit.h"
 #include "service/revocation.h"
 #include "service/row.h"
-#include "service/scan.h"
 #include "service/sign_out.h"
 
 const char *const user_status_names[] = {"active", "suspended", "deleted", "erasing", NULL};
@@ -68,7 +67,7 @@ enum user_status user_status_of(const struct item *profile)
 	return USER_SUSPENDED;
 }
 
-static struct user user_of(const struct item *row)
+struct user user_of_row(const struct item *row)
 {
 	const struct value *attributes = item_get(row, BYTES("attributes"));
 	struct bytes        pk = row_text(row, "PK");
@@ -112,7 +111,7 @@ enum err_code user_get(struct context *ctx, struct bytes id, struct user *out, s
 		return err->code;
 	if (!profile.found)
 		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such user");
-	*out = user_of(&profile.item);
+	*out = user_of_row(&profile.item);
 	return ERR_NONE;
 }
 
@@ -133,64 +132,6 @@ enum err_code user_lookup(struct context *ctx, struct bytes email, struct user_f
 	out->typed = owner.typed;
 	out->verified = owner.verified;
 	return user_get(ctx, owner.user, &out->user, err);
-}
-
-static bool is_profile(const struct item *row)
-{
-	return bytes_is(row_text(row, "SK"), KEY_PROFILE) &&
-	       bytes_starts_with(row_text(row, "PK"), BYTES(KEY_USER));
-}
-
-/* False: the page is full, and ends with the last user that fits. */
-static bool users_take(const struct table_query_result *r, uint32_t limit, struct users_page *out)
-{
-	for (uint32_t i = 0; i < r->count; i++) {
-		struct bytes pk = row_text(&r->items[i], "PK"), sk = row_text(&r->items[i], "SK");
-
-		if (is_profile(&r->items[i])) {
-			if (out->count == limit) {
-				out->last_pk = row_text(&out->list[limit - 1].row, "PK");
-				out->last_sk = BYTES(KEY_PROFILE);
-				return false;
-			}
-			out->list[out->count++] = user_of(&r->items[i]);
-		}
-		if (scan_key_tells_nobody(pk) && scan_key_tells_nobody(sk)) {
-			out->last_pk = pk;
-			out->last_sk = sk;
-		}
-	}
-	return true;
-}
-
-/* The table is read as it lies: profiles between addresses and markers; no more of it than the page is likely to need, for jobs do
- * this in their turn. What is behind the last key is read again for the next page: markers. */
-enum err_code users_find(struct context *ctx, const struct users_search *q, struct users_page *out,
-                         struct err *err)
-{
-	uint32_t                  wanted = USERS_ROWS_EACH * (q->limit + 1), examined = 0;
-	struct item               start;
-	struct table_query        scan = {.limit = wanted < USERS_EXAMINED_MAX ? wanted : USERS_EXAMINED_MAX};
-	struct table_query_result r;
-
-	*out = (struct users_page){.list = arena_array(ctx->arena, q->limit, sizeof(struct user))};
-	if (q->after_pk.data != NULL) {
-		start = row_key_two(ctx->arena, q->after_pk, q->after_sk);
-		scan.start = &start;
-	}
-	for (; examined < USERS_UNSTOPPED_MAX; examined += scan.limit) {
-		bool full;
-
-		if (ctx_query_in(ctx, TABLE_USERS, &scan, &r, err) != ERR_NONE)
-			return err->code;
-		full = !users_take(&r, q->limit, out);
-		out->more = full || r.more;
-		if (full || !r.more || (examined >= USERS_EXAMINED_MAX && out->last_pk.len > 0))
-			return ERR_NONE;
-		start = r.last_key;
-		scan.start = &start;
-	}
-	return err_set(err, ERR_OVERLOADED, "too many rows without a user among them");
 }
 
 /* ---- changing ---- */
@@ -245,7 +186,7 @@ void user_put(struct context *ctx, struct user *u, struct row *row)
 	row_set_text(row, "updatedAt", user_time(ctx->arena, ctx->now_us));
 	item = row_item(row);
 	ctx_put(ctx, TABLE_USERS, item);
-	*u = user_of(&item);
+	*u = user_of_row(&item);
 }
 
 /* Names of fields that differ, into a list that has room for them. */

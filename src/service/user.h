@@ -29,6 +29,9 @@
 #include "service/context.h"
 #include "service/event.h"
 #include "service/user_email.h"
+#include "service/user_filter.h"
+
+struct user_terms;
 
 enum {
 	USER_ID_BYTES_MAX = 128,
@@ -87,12 +90,16 @@ enum err_code user_unknown(struct err *err); /* how it answers if nobody has it 
 struct users_search {
 	uint32_t     limit;              /* users per page */
 	struct bytes after_pk, after_sk; /* where the page before ended; no data: the first page */
+	const struct user_terms *terms;  /* user_terms.h; NULL: all of them */
+	struct user_filter       hidden; /* these are as if they were not there */
+	bool count_only; /* how many there are among the rows that a page looks at, and no list */
 };
 
-/* In no order. A page may be short or empty and still not be the last. Its last key becomes a cursor, in a URL or in a job, so it
- * is never that of a marker, which holds an address. */
+/* In the order of the table, which is that of a hash of their ids: a user keeps its place whatever changes about it, so one that is there all the time, and fits
+ * all the time, is found exactly once. A page may be short or empty and still not be the last. Its last key becomes a cursor, in a URL or in a job, so
+ * it is never that of a marker, which holds an address. */
 struct users_page {
-	struct user *list;
+	struct user *list; /* unless they are only counted */
 	uint32_t     count;
 	bool         more;
 	struct bytes last_pk, last_sk; /* if more */
@@ -200,6 +207,9 @@ struct bytes user_key(struct arena *a, struct bytes id);
 /* Of a row PROFILE. One that is none of ours counts as suspended. */
 enum user_status user_status_of(const struct item *profile);
 enum err_code    user_erasing(struct err *err); /* ERR_NOT_NOW: it is being erased */
+
+/* What its row PROFILE says. */
+struct user user_of_row(const struct item *row);
 
 /* The key of a user's PROFILE, to be looked at. */
 void user_profile_key(struct arena *a, struct bytes id, struct looked *out);

@@ -107,7 +107,12 @@ CASES = {
     "PutPolicies": named("policy", "attempts", "PUT", "/v1/policies/{x}", {}),
     "DeletePolicies": named("policy", "attempts", "DELETE", "/v1/policies/{x}"),
     "CreateUser": [Case("POST", "/v1/users", {"id": "{x}"})],
-    "ListUsers": hidden("/v1/users", ["bob"]),
+    "ListUsers": hidden("/v1/users", ["bob"]) + hidden("/v1/users?status=active", ["bob"]),
+    "SearchUsers": hidden("/v1/users/search", ["bob"], method="POST", body={})
+    + [Case("POST", "/v1/users/search", {"email": EMAIL.replace("{}", "{x}"), **more}, expect="same", action=action)
+       for more in ({}, {"limit": 1}, {"countOnly": True}) for action in (None, "LookupUser")],
+    "GetUserCounts": everyone("GET", "/v1/user-counts"),
+    "CountUsers": everyone("POST", "/v1/user-counts", {}),
     "LookupUser": [Case("POST", "/v1/users/lookup", {"email": EMAIL.replace("{}", "{x}")}, expect="absent")],
     "GetUser": user("GET", ""),
     "UpdateUser": user("PATCH", "", {"version": 1, "firstName": "x"}),
@@ -236,6 +241,8 @@ class World(Guarded):
         self.ok("PUT", "/v1/targets/quiet", {"type": "webhook", "url": self.sink.url, "enabled": False})
         for each in ("bob", "ann"):
             self.person(each)
+        self.client(self.admin).put_item(TableName="users", Item={  # whom nobody denies, so that a list without ann has two pages
+            "PK": {"S": "USER#cyd"}, "SK": {"S": "PROFILE"}, "status": {"S": "active"}, "version": {"N": "1"}})
         for policy_name in 8 * ("login-ip", "api-client"):  # counts fade
             self.ok("POST", "/v1/allow", {"policy": policy_name, "key": "k"})
         cleanup = self.ok("POST", "/v1/devices/cleanup", {})["id"]
