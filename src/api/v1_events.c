@@ -6,7 +6,10 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 
-enum { FROM_TRIES_MAX = 5 }; /* to read from a place that is trimmed meanwhile */
+enum {
+	FROM_TRIES_MAX = 5, /* to read from a place that is trimmed meanwhile */
+	FROM_BYTES_MAX = 64,
+};
 
 struct events_call {
 	struct v1_events_wait       waiting; /* first */
@@ -191,6 +194,44 @@ bool v1_events_from_is(struct bytes from)
 	int64_t seconds;
 
 	return bytes_is(from, "first") || bytes_is(from, "last") || v1_time_is(from, &seconds);
+}
+
+struct bytes v1_from_read(struct fields *f, struct bytes otherwise)
+{
+	struct bytes from = fields_text_or(f, "from", FROM_BYTES_MAX, otherwise);
+
+	if (!fields_failed(f) && from.len > 0 && !v1_events_from_is(from))
+		fields_fail(f, "from", ERR_INVALID,
+		            "must be first, last or a time like 2026-11-15T22:00:00Z");
+	return from;
+}
+
+void v1_after_read(struct v1_call *c, struct fields *f, struct bytes text, struct event_cursor *out)
+{
+	if (!fields_failed(f) && text.data != NULL &&
+	    !event_cursor_read(text, event_shards(c->ctx.services), out))
+		fields_fail(f, "after", ERR_INVALID, "not a cursor returned by this API");
+}
+
+void v1_seek_read(struct v1_call *c, struct fields *f, struct v1_seek *out)
+{
+	struct bytes none = {NULL, 0};
+
+	out->from = v1_from_read(f, none);
+	v1_after_read(c, f, fields_text_or(f, "after", EVENT_CURSOR_TEXT_MAX, none), &out->to);
+	if (!fields_failed(f) && (out->from.len > 0) == (out->to.shards > 0))
+		fields_fail(f, "from", ERR_INVALID, "send either from or after");
+}
+
+enum err_code v1_seek_find(struct v1_call *c, struct v1_seek *q, struct err *err)
+{
+	return q->from.len > 0 ? v1_events_from(c, q->from, &q->to, err) : ERR_NONE;
+}
+
+void v1_write_move(struct json_writer *w, const struct event_move *m)
+{
+	json_member_i64(w, BYTES("redelivers"), m->redelivers);
+	json_member_i64(w, BYTES("skips"), m->skips);
 }
 
 /* `after`, or of a stream that comes back Last-Event-ID; or `from`. */

@@ -471,6 +471,13 @@ int64_t event_cursor_distance(const struct event_cursor *from, const struct even
 	return sum;
 }
 
+struct event_move event_cursor_move(const struct event_cursor *first, const struct event_cursor *last,
+                                    const struct event_cursor *to)
+{
+	return (struct event_move){.redelivers = event_cursor_distance(to, last),
+	                           .skips = event_cursor_distance(first, to)};
+}
+
 bool event_cursor_read(struct bytes text, uint32_t shards, struct event_cursor *out)
 {
 	uint64_t number;
