@@ -15,7 +15,7 @@ struct events_call {
 	struct v1_events_wait       waiting; /* first */
 	struct event_query          query;
 	struct bytes                from; /* "first", "last", a time; empty: `after` says where */
-	bool                        streams;
+	bool                        streams, unnamed;
 	struct event_texts          page;
 	struct event_stream_request stream;
 };
@@ -96,6 +96,7 @@ static bool events_stream(struct v1_call *c)
 	                                 {BYTES("X-Accel-Buffering"), BYTES("no")}};
 
 	e->stream = (struct event_stream_request){.filter = e->query.filter,
+	                                          .unnamed = e->unnamed,
 	                                          .after = e->query.after,
 	                                          .who = c->call.who,
 	                                          .headers = headers,
@@ -268,6 +269,24 @@ static bool wants_stream(const struct http_request *r)
 	return accept.data != NULL && bytes_contains(accept, BYTES("text/event-stream"));
 }
 
+/* Do the events of a stream have their types as names? */
+static enum err_code read_named(struct v1_call *c, struct events_call *e, struct err *err)
+{
+	struct bytes named;
+
+	if (v1_query(c, "named", &named, err) != ERR_NONE)
+		return err->code;
+	if (named.data == NULL)
+		return ERR_NONE;
+	if (!e->streams)
+		return err_field(err, ERR_INVALID, "named",
+		                 "named: only a stream has it (Accept: text/event-stream)");
+	e->unnamed = bytes_is(named, "false");
+	return e->unnamed || bytes_is(named, "true")
+	               ? ERR_NONE
+	               : err_field(err, ERR_INVALID, "named", "named: must be true or false");
+}
+
 enum err_code events_list_decode(struct v1_call *c, struct err *err)
 {
 	struct events_call *e = arena_zalloc(c->ctx.arena, sizeof(*e));
@@ -278,7 +297,8 @@ enum err_code events_list_decode(struct v1_call *c, struct err *err)
 	if (read_begin(c, e, err) != ERR_NONE || read_types(c, &e->query.filter.types, err) != ERR_NONE ||
 	    read_subject(c, &e->query.filter.subject, err) != ERR_NONE ||
 	    read_number(c, "limit", EVENTS_PAGE_MAX, &limit, err) != ERR_NONE ||
-	    read_number(c, "wait", EVENTS_WAIT_S_MAX, &wait, err) != ERR_NONE)
+	    read_number(c, "wait", EVENTS_WAIT_S_MAX, &wait, err) != ERR_NONE ||
+	    read_named(c, e, err) != ERR_NONE)
 		return err->code;
 	if (e->query.filter.types == 0)
 		e->query.filter.types = EVENTS_ALL_TYPES;

@@ -108,7 +108,7 @@ static const struct v1_route routes[] = {
          FUNCTIONS(sync_event), sync_event_committed, sync_event_refused},
         {HTTP_POST, "/2015-03-31/functions/{name}/invocations", ADMINISTER, "SyncTrigger", BODY, V1_QUERY_ANY,
          sync_trigger_name, FUNCTIONS(sync_trigger), sync_trigger_committed, sync_event_refused},
-        {HTTP_GET, "/v1/events", READ, "ReadEvents", NO_BODY, "after from types subject limit wait",
+        {HTTP_GET, "/v1/events", READ, "ReadEvents", NO_BODY, "after from types subject limit wait named",
          events_list_name, FUNCTIONS(events_list), NULL, NULL},
         {HTTP_POST, "/v1/consumers/{name}/poll", WRITE, "PollConsumer", BODY, "", consumer_poll_name,
          FUNCTIONS(consumer_poll), NULL, NULL},

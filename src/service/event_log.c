@@ -568,7 +568,7 @@ static void write_map(struct json_writer *w, const struct item *map)
 /* The schema of a type, unless that is longer than any we know. */
 static void write_schema(struct json_writer *w, struct bytes type)
 {
-	static const char before[] = "urn:gatehouse:event:", after[] = ":1";
+	static const char before[] = EVENT_SCHEMA_BEFORE, after[] = EVENT_SCHEMA_AFTER;
 	char              text[sizeof(before) + EVENT_TYPE_CHARS_MAX + sizeof(after)];
 
 	if (type.len == 0 || type.len > EVENT_TYPE_CHARS_MAX)
