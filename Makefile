@@ -113,6 +113,7 @@ $(BUILD)/bench/%: bench/%.c $(CORE)
 $(BUILD)/src/plan/data.o: src/plan/units.yaml src/plan/prices.yaml
 $(BUILD)/src/service/defaults.o: src/service/defaults.yaml
 $(BUILD)/src/api/description.o: openapi.yaml
+$(BUILD)/src/api/event_schemas.o: $(wildcard docs/events/*.json)
 
 # Suites that assert on time or CPU are built as the program is; all others under sanitizers (tests/run knows the same list).
 PLAIN_TESTS := $(addprefix $(BUILD)/tests/,$(shell sed -n 's/^PLAIN = \[\(.*\)\]/\1/p' tests/run | tr -d '",'))

@@ -9,6 +9,7 @@
 #include "api/auth.h"
 #include "api/description.h"
 #include "api/dynamodb.h"
+#include "api/event_schemas.h"
 #include "api/lambda.h"
 #include "api/late.h"
 #include "api/scraper.h"
@@ -237,6 +238,7 @@ static void health_home(struct api_loop *l, struct http_request *r)
 	answer_text(r, 200,
 	            BYTES("Gatehouse: the state behind a login page, and durable tables.\n"
 	                  "/v1/...   the identity API (GET /openapi.yaml describes every call)\n"
+	                  "GET /schemas/events   the schemas of events\n"
 	                  "POST /    DynamoDB's protocol, with X-Amz-Target: DynamoDB_20120810.<operation>\n"
 	                  "GET /livez, GET /readyz, GET /metrics\n"));
 }
@@ -357,6 +359,10 @@ static void handle(void *api, struct http_request *r)
 	}
 	if (bytes_starts_with(r->path, BYTES(LAMBDA_PATH))) {
 		lambda_handle(l, r);
+		return;
+	}
+	if (event_schemas_is(r->path)) {
+		event_schemas_handle(l, r);
 		return;
 	}
 	for (unsigned i = 0; i < ROUTE_COUNT; i++) {

@@ -245,6 +245,7 @@ enum err_code event_hub_open(struct event_hub **out, const struct event_hub_opti
 	arena_init(&h->arena);
 	arena_init(&h->lag_arena);
 	buf_init(&h->text, NULL);
+	buf_init(&h->unnamed, NULL);
 	pthread_mutex_init(&h->lock, NULL);
 	for (unsigned i = 0; i < EVENT_HUB_BUCKETS; i++)
 		list_init(&h->buckets[i]);
@@ -270,6 +271,7 @@ void event_hub_close(struct event_hub *h)
 	assert(h->stats.streams == 0 && h->stats.polls == 0);
 	event_ring_release(&h->ring);
 	buf_release(&h->text);
+	buf_release(&h->unnamed);
 	arena_release(&h->arena);
 	arena_release(&h->lag_arena);
 	pthread_mutex_destroy(&h->lock);

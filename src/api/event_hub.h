@@ -117,9 +117,10 @@ void event_hub_touch(struct event_hub *h, uint64_t group);
 /* ---- streams ---- */
 
 struct event_stream_request {
-	struct event_filter       filter; /* copied, its subject too; its users are v1_users_denied's */
-	struct event_cursor       after;
-	struct caller             who; /* the hub's from now on, whatever comes of it */
+	struct event_filter filter; /* copied, its subject too; its users are v1_users_denied's */
+	struct event_cursor after;
+	bool                unnamed; /* its events have no `event:` line: a browser's onmessage gets them */
+	struct caller       who;     /* the hub's from now on, whatever comes of it */
 	const struct http_header *headers;
 	unsigned                  header_count;
 };

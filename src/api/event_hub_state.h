@@ -24,7 +24,8 @@ struct event_hub {
 
 	/* the hub's thread */
 	struct arena arena;
-	struct buf   text; /* of the event that is being sent */
+	struct buf   text;    /* of the event that is being sent */
+	struct buf   unnamed; /* the same for streams whose events have no names */
 	int64_t      looked_us, round_us;
 	int64_t      lag_us, lag_wait_us; /* the last look at consumers, and the wait until the next */
 

@@ -22,6 +22,7 @@ struct follower {
 	struct caller       who;
 	struct v1_denial    denied; /* of filter.users */
 	bool                live, busy, over;
+	bool                unnamed; /* its events have no names */
 	bool                counted; /* among the followers of its key */
 	int64_t             told_us; /* when it last had an event or a mark */
 	char                subject[];
@@ -64,14 +65,23 @@ static struct bytes data_of(const struct ring_event *e, struct arena *a)
 	                    BYTES_ARG(e->type), e->shard, (long long)e->position);
 }
 
-/* The event as text, once for all streams. Its id is how far the log has been read with it. */
-static struct bytes event_text(struct event_hub *h, const struct ring_event *e, struct bytes id)
+/* The event as text, once for all streams: with its type as its name, or without. Its id is how far the log has been read with it. */
+static struct bytes event_text(struct event_hub *h, const struct ring_event *e, struct bytes id, bool unnamed)
 {
-	struct http_event event = {.id = id, .type = e->type, .data = data_of(e, &h->arena)};
+	struct buf       *text = unnamed ? &h->unnamed : &h->text;
+	struct http_event event = {.id = id, .data = data_of(e, &h->arena)};
 
-	if (h->text.len == 0 && !http_event_add(&h->text, &event))
-		http_event_add(&h->text, &(struct http_event){.id = id, .data = event.data});
-	return buf_bytes(&h->text);
+	if (!unnamed)
+		event.type = e->type;
+	if (text->len == 0 && !http_event_add(text, &event))
+		http_event_add(text, &(struct http_event){.id = id, .data = event.data});
+	return buf_bytes(text);
+}
+
+static void texts_reset(struct event_hub *h)
+{
+	buf_reset(&h->text);
+	buf_reset(&h->unnamed);
 }
 
 static void fall_behind_locked(struct event_hub *h, struct follower *f, const struct event_cursor *before)
@@ -92,8 +102,8 @@ static void stream_offer_locked(struct event_hub *h, struct follower *f, const s
 		return;
 	ahead = !event_cursor_reaches(&h->ring.tail, &f->after);
 	if (ahead)
-		buf_reset(&h->text);
-	text = event_text(h, e, mark_id(h, f, id));
+		texts_reset(h);
+	text = event_text(h, e, mark_id(h, f, id), f->unnamed);
 	if (http_stream_room(f->stream) < text.len) {
 		fall_behind_locked(h, f, before);
 	} else {
@@ -102,7 +112,7 @@ static void stream_offer_locked(struct event_hub *h, struct follower *f, const s
 		h->stats.sent++;
 	}
 	if (ahead)
-		buf_reset(&h->text);
+		texts_reset(h);
 }
 
 static void list_offer_locked(struct event_hub *h, struct list *list, const struct ring_event *e,
@@ -114,7 +124,7 @@ static void list_offer_locked(struct event_hub *h, struct list *list, const stru
 
 void streams_offer_locked(struct event_hub *h, const struct ring_event *e, const struct event_cursor *before)
 {
-	buf_reset(&h->text);
+	texts_reset(h);
 	list_offer_locked(h, bucket_of(h, e->traits.subject_hash), e, before);
 	list_offer_locked(h, &h->streams, e, before);
 }
@@ -173,8 +183,9 @@ static void page_encode(struct event_hub *h, const struct follower *f, const str
 		json_writer_init(&w, &json);
 		event_write_json(&w, &e->row);
 		event.json = buf_bytes(&json);
-		buf_reset(&h->text);
-		buf_add_bytes(&out->text, event_text(h, &event, event_cursor_text(&h->arena, &next)));
+		texts_reset(h);
+		buf_add_bytes(&out->text,
+		              event_text(h, &event, event_cursor_text(&h->arena, &next), f->unnamed));
 		out->ends[out->count++] = out->text.len;
 	}
 }
@@ -400,6 +411,7 @@ static struct follower *follower_make(struct event_hub *h, const struct event_st
 		f->filter.users.ctx = &f->denied;
 	}
 	f->after = q->after;
+	f->unnamed = q->unnamed;
 	f->who = q->who;
 	f->told_us = hub_now_us(h);
 	list_init(&f->hungry);

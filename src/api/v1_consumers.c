@@ -8,8 +8,6 @@
 #include "api/v1_write.h"
 #include "service/consumer.h"
 
-enum { FROM_BYTES_MAX = 64 };
-
 static enum err_code read_name(struct v1_call *c, struct bytes *out, struct err *err)
 {
 	*out = c->params[0];
@@ -67,13 +65,12 @@ static void write_members(struct json_writer *w, const struct consumer *c)
 	json_end_array(w);
 }
 
-static void write_consumer(struct json_writer *w, struct arena *a, const struct consumer_shown *s)
+static void write_consumer_members(struct json_writer *w, struct arena *a, const struct consumer_shown *s)
 {
 	const struct consumer *c = &s->consumer;
 	struct event_cursor    after;
 
 	consumer_position(c, &after);
-	json_begin_object(w);
 	json_member_text(w, BYTES("name"), c->name);
 	json_key(w, BYTES("types"));
 	json_begin_array(w);
@@ -90,6 +87,12 @@ static void write_consumer(struct json_writer *w, struct arena *a, const struct 
 	write_members(w, c);
 	json_member_text(w, BYTES("createdAt"), c->created_at);
 	json_member_text(w, BYTES("updatedAt"), c->updated_at);
+}
+
+static void write_consumer(struct json_writer *w, struct arena *a, const struct consumer_shown *s)
+{
+	json_begin_object(w);
+	write_consumer_members(w, a, s);
 	json_end_object(w);
 }
 
@@ -97,7 +100,8 @@ static void write_consumer(struct json_writer *w, struct arena *a, const struct 
 
 struct consumer_call {
 	struct bytes           name, from;
-	struct event_cursor    after;
+	struct v1_seek         seek;
+	struct event_move      move;
 	struct consumer_new    made;
 	struct consumer_shown  r;
 	struct consumer_shown *list;
@@ -208,25 +212,6 @@ enum err_code consumer_put_name(struct v1_call *c, struct err *err)
 	return fields_failed(&f) ? err->code : ERR_NONE;
 }
 
-static void read_from(struct fields *f, struct bytes otherwise, struct bytes *out)
-{
-	*out = fields_text_or(f, "from", FROM_BYTES_MAX, otherwise);
-	if (!fields_failed(f) && out->len > 0 && !v1_events_from_is(*out))
-		fields_fail(f, "from", ERR_INVALID,
-		            "must be first, last or a time like 2026-11-15T22:00:00Z");
-}
-
-static void read_after(struct v1_call *c, struct fields *f, bool required, struct event_cursor *out)
-{
-	struct bytes text =
-	        required ? fields_text(f, "after", EVENT_CURSOR_TEXT_MAX)
-	                 : fields_text_or(f, "after", EVENT_CURSOR_TEXT_MAX, (struct bytes){NULL, 0});
-
-	if (!fields_failed(f) && text.data != NULL &&
-	    !event_cursor_read(text, event_shards(c->ctx.services), out))
-		fields_fail(f, "after", ERR_INVALID, "not a cursor returned by this API");
-}
-
 enum err_code consumer_put_decode(struct v1_call *c, struct err *err)
 {
 	struct consumer_call *k = v1_request(c, sizeof(*k));
@@ -238,7 +223,8 @@ enum err_code consumer_put_decode(struct v1_call *c, struct err *err)
 	read_types(c, &f, &k->made);
 	k->made.name = k->name;
 	k->made.partitions = (uint32_t)fields_i64_or(&f, "partitions", 1, CONSUMER_PARTITIONS_MAX, 0);
-	read_from(&f, BYTES("last"), &k->from);
+	k->made.from_given = fields_has(&f, "from");
+	k->from = v1_from_read(&f, BYTES("last"));
 	return fields_end(&f);
 }
 
@@ -292,27 +278,31 @@ enum err_code consumer_seek_decode(struct v1_call *c, struct err *err)
 	if (read_name(c, &k->name, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
-	read_from(&f, (struct bytes){NULL, 0}, &k->from);
-	read_after(c, &f, false, &k->after);
-	if (!fields_failed(&f) && (k->from.len > 0) == (k->after.shards > 0))
-		fields_fail(&f, "from", ERR_INVALID, "send either from or after");
+	v1_seek_read(c, &f, &k->seek);
 	return fields_end(&f);
 }
 
 enum err_code consumer_seek_run(struct v1_call *c, struct err *err)
 {
 	struct consumer_call *k = c->request;
+	struct consumer_seek  q = {.name = k->name};
 
-	if (k->from.len > 0 && v1_events_from(c, k->from, &k->after, err) != ERR_NONE)
+	if (v1_seek_find(c, &k->seek, err) != ERR_NONE)
 		return err->code;
-	if (consumer_seek(&c->ctx, k->name, &k->after, &k->r.consumer, err) != ERR_NONE)
+	q.to = k->seek.to;
+	if (consumer_seek(&c->ctx, &q, &k->r.consumer, &k->move, err) != ERR_NONE)
 		return err->code;
 	return consumer_lag(&c->ctx, &k->r.consumer, &k->r.lag, err);
 }
 
 void consumer_seek_encode(struct v1_call *c, struct json_writer *w)
 {
-	consumer_get_encode(c, w);
+	const struct consumer_call *k = c->request;
+
+	json_begin_object(w);
+	write_consumer_members(w, c->ctx.arena, &k->r);
+	v1_write_move(w, &k->move);
+	json_end_object(w);
 }
 
 /* ---- poll ----
@@ -511,7 +501,7 @@ enum err_code consumer_ack_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	k->q.member = read_member(&f);
 	k->q.generation = fields_i64(&f, "generation", 0, ROW_I64_MAX);
-	read_after(c, &f, true, &k->q.after);
+	v1_after_read(c, &f, fields_text(&f, "after", EVENT_CURSOR_TEXT_MAX), &k->q.after);
 	k->q.leave = fields_bool_or(&f, "leave", false);
 	return fields_end(&f);
 }

@@ -6,13 +6,16 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 
-enum { FROM_TRIES_MAX = 5 }; /* to read from a place that is trimmed meanwhile */
+enum {
+	FROM_TRIES_MAX = 5, /* to read from a place that is trimmed meanwhile */
+	FROM_BYTES_MAX = 64,
+};
 
 struct events_call {
 	struct v1_events_wait       waiting; /* first */
 	struct event_query          query;
 	struct bytes                from; /* "first", "last", a time; empty: `after` says where */
-	bool                        streams;
+	bool                        streams, unnamed;
 	struct event_texts          page;
 	struct event_stream_request stream;
 };
@@ -93,6 +96,7 @@ static bool events_stream(struct v1_call *c)
 	                                 {BYTES("X-Accel-Buffering"), BYTES("no")}};
 
 	e->stream = (struct event_stream_request){.filter = e->query.filter,
+	                                          .unnamed = e->unnamed,
 	                                          .after = e->query.after,
 	                                          .who = c->call.who,
 	                                          .headers = headers,
@@ -193,6 +197,44 @@ bool v1_events_from_is(struct bytes from)
 	return bytes_is(from, "first") || bytes_is(from, "last") || v1_time_is(from, &seconds);
 }
 
+struct bytes v1_from_read(struct fields *f, struct bytes otherwise)
+{
+	struct bytes from = fields_text_or(f, "from", FROM_BYTES_MAX, otherwise);
+
+	if (!fields_failed(f) && from.len > 0 && !v1_events_from_is(from))
+		fields_fail(f, "from", ERR_INVALID,
+		            "must be first, last or a time like 2026-11-15T22:00:00Z");
+	return from;
+}
+
+void v1_after_read(struct v1_call *c, struct fields *f, struct bytes text, struct event_cursor *out)
+{
+	if (!fields_failed(f) && text.data != NULL &&
+	    !event_cursor_read(text, event_shards(c->ctx.services), out))
+		fields_fail(f, "after", ERR_INVALID, "not a cursor returned by this API");
+}
+
+void v1_seek_read(struct v1_call *c, struct fields *f, struct v1_seek *out)
+{
+	struct bytes none = {NULL, 0};
+
+	out->from = v1_from_read(f, none);
+	v1_after_read(c, f, fields_text_or(f, "after", EVENT_CURSOR_TEXT_MAX, none), &out->to);
+	if (!fields_failed(f) && (out->from.len > 0) == (out->to.shards > 0))
+		fields_fail(f, "from", ERR_INVALID, "send either from or after");
+}
+
+enum err_code v1_seek_find(struct v1_call *c, struct v1_seek *q, struct err *err)
+{
+	return q->from.len > 0 ? v1_events_from(c, q->from, &q->to, err) : ERR_NONE;
+}
+
+void v1_write_move(struct json_writer *w, const struct event_move *m)
+{
+	json_member_i64(w, BYTES("redelivers"), m->redelivers);
+	json_member_i64(w, BYTES("skips"), m->skips);
+}
+
 /* `after`, or of a stream that comes back Last-Event-ID; or `from`. */
 static enum err_code read_begin(struct v1_call *c, struct events_call *e, struct err *err)
 {
@@ -227,6 +269,24 @@ static bool wants_stream(const struct http_request *r)
 	return accept.data != NULL && bytes_contains(accept, BYTES("text/event-stream"));
 }
 
+/* Do the events of a stream have their types as names? */
+static enum err_code read_named(struct v1_call *c, struct events_call *e, struct err *err)
+{
+	struct bytes named;
+
+	if (v1_query(c, "named", &named, err) != ERR_NONE)
+		return err->code;
+	if (named.data == NULL)
+		return ERR_NONE;
+	if (!e->streams)
+		return err_field(err, ERR_INVALID, "named",
+		                 "named: only a stream has it (Accept: text/event-stream)");
+	e->unnamed = bytes_is(named, "false");
+	return e->unnamed || bytes_is(named, "true")
+	               ? ERR_NONE
+	               : err_field(err, ERR_INVALID, "named", "named: must be true or false");
+}
+
 enum err_code events_list_decode(struct v1_call *c, struct err *err)
 {
 	struct events_call *e = v1_request(c, sizeof(*e));
@@ -236,7 +296,8 @@ enum err_code events_list_decode(struct v1_call *c, struct err *err)
 	if (read_begin(c, e, err) != ERR_NONE || read_types(c, &e->query.filter.types, err) != ERR_NONE ||
 	    read_subject(c, &e->query.filter.subject, err) != ERR_NONE ||
 	    read_number(c, "limit", EVENTS_PAGE_MAX, &limit, err) != ERR_NONE ||
-	    read_number(c, "wait", EVENTS_WAIT_S_MAX, &wait, err) != ERR_NONE)
+	    read_number(c, "wait", EVENTS_WAIT_S_MAX, &wait, err) != ERR_NONE ||
+	    read_named(c, e, err) != ERR_NONE)
 		return err->code;
 	if (e->query.filter.types == 0)
 		e->query.filter.types = EVENTS_ALL_TYPES;

@@ -16,6 +16,22 @@ enum err_code v1_events_from(struct v1_call *c, struct bytes from, struct event_
 /* Is it such a text? Before anything is read. */
 bool v1_events_from_is(struct bytes from);
 
+/* Where a reader is to be moved: {"from": …} or {"after": …}. The cursor of `from` is known only in run. */
+struct v1_seek {
+	struct bytes        from;
+	struct event_cursor to;
+};
+
+/* `from` of a body, or `otherwise`: a text of v1_events_from, or it fails. */
+struct bytes v1_from_read(struct fields *f, struct bytes otherwise);
+
+/* A cursor, if there is one. */
+void v1_after_read(struct v1_call *c, struct fields *f, struct bytes text, struct event_cursor *out);
+
+void          v1_seek_read(struct v1_call *c, struct fields *f, struct v1_seek *out);
+enum err_code v1_seek_find(struct v1_call *c, struct v1_seek *q, struct err *err);
+void          v1_write_move(struct json_writer *w, const struct event_move *m);
+
 /* "events" and "after" and "more", as members. */
 void v1_write_events(struct json_writer *w, struct arena *a, const struct event_texts *page);
 

@@ -152,9 +152,18 @@ ROUTE_FUNCTIONS(target_delete);
 ROUTE_FUNCTIONS(target_enable);
 ROUTE_FUNCTIONS(target_disable);
 ROUTE_FUNCTIONS(target_rotate);
+ROUTE_FUNCTIONS(target_seek);
+ROUTE_NAME(target_seek);
 ROUTE_FUNCTIONS(target_test);
 void target_changed_committed(struct v1_call *c);
 void target_delete_committed(struct v1_call *c);
+
+/* Its name, from the path: ERR_INVALID. */
+enum err_code v1_target_name(struct v1_call *c, struct bytes *out, struct err *err);
+
+/* v1_target_tries.c */
+ROUTE_FUNCTIONS(target_tries);
+ROUTE_NAME(target_tries);
 
 /* v1_dead_letters.c */
 ROUTE_FUNCTIONS(dead_list);

@@ -1,6 +1,6 @@
 /* Targets of events:
  *   GET /v1/targets, PUT, GET and DELETE /v1/targets/{name}
- *   POST /v1/targets/{name}/enable, …/disable, …/rotate-secret, …/test */
+ *   POST /v1/targets/{name}/enable, …/disable, …/rotate-secret, …/seek, …/test */
 #include "api/v1_events.h"
 #include "api/v1_name.h"
 #include "api/v1_read.h"
@@ -16,6 +16,8 @@ struct target_call {
 	struct target_put    put;
 	struct target_switch onoff;
 	struct target_rotate rotate;
+	struct v1_seek       seek;
+	struct event_move    move;
 	struct target        target;
 	struct targets       all;
 	struct event_cursor  last;   /* of the log */
@@ -25,17 +27,22 @@ struct target_call {
 	struct target_ping   ping;
 };
 
+enum err_code v1_target_name(struct v1_call *c, struct bytes *out, struct err *err)
+{
+	*out = c->params[0];
+	if (!target_name_is(*out))
+		return err_field(err, ERR_INVALID, "name",
+		                 "name: must have 1 to %d letters, digits, '-', '_' and '.'",
+		                 TARGET_NAME_BYTES_MAX);
+	return ERR_NONE;
+}
+
 static enum err_code name_decode(struct v1_call *c, struct target_call **out, struct err *err)
 {
 	struct target_call *t = v1_request(c, sizeof(*t));
 
 	*out = t;
-	t->name = c->params[0];
-	if (!target_name_is(t->name))
-		return err_field(err, ERR_INVALID, "name",
-		                 "name: must have 1 to %d letters, digits, '-', '_' and '.'",
-		                 TARGET_NAME_BYTES_MAX);
-	return ERR_NONE;
+	return v1_target_name(c, &t->name, err);
 }
 
 static void told(const struct v1_call *c)
@@ -211,6 +218,7 @@ static void read_from(struct fields *f, struct target_new *q)
 	struct bytes from = fields_text_or(f, "from", FROM_CHARS_MAX, BYTES("last"));
 	int64_t      seconds = 0;
 
+	q->from_given = fields_has(f, "from");
 	if (bytes_is(from, "last"))
 		q->from = TARGET_FROM_NOW;
 	else if (bytes_is(from, "first"))
@@ -521,6 +529,51 @@ enum err_code target_disable_run(struct v1_call *c, struct err *err)
 void target_disable_encode(struct v1_call *c, struct json_writer *w)
 {
 	switch_encode(c, w);
+}
+
+/* ---- POST …/seek ---- */
+
+enum err_code target_seek_name(struct v1_call *c, struct err *err)
+{
+	return target_put_name(c, err);
+}
+
+enum err_code target_seek_decode(struct v1_call *c, struct err *err)
+{
+	struct target_call *t;
+	struct fields       f;
+
+	if (name_decode(c, &t, err) != ERR_NONE)
+		return err->code;
+	fields_init(&f, c->body, err);
+	v1_seek_read(c, &f, &t->seek);
+	return fields_end(&f);
+}
+
+/* What is sent again must not be denied to the key, as when it makes a target. */
+enum err_code target_seek_run(struct v1_call *c, struct err *err)
+{
+	struct target_call *t = c->request;
+	struct target_seek  q = {.name = t->name};
+
+	if (target_get(&c->ctx, t->name, &t->target, err) != ERR_NONE ||
+	    v1_events_check_denied(c, t->target.types, err) != ERR_NONE ||
+	    v1_seek_find(c, &t->seek, err) != ERR_NONE)
+		return err->code;
+	q.to = t->seek.to;
+	if (target_seek(&c->ctx, &q, &t->target, &t->move, err) != ERR_NONE)
+		return err->code;
+	return log_end(c, t, err);
+}
+
+void target_seek_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct target_call *t = c->request;
+
+	json_begin_object(w);
+	write_target(c, w, &t->target);
+	v1_write_move(w, &t->move);
+	json_end_object(w);
 }
 
 /* ---- POST …/rotate-secret ---- */

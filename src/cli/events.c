@@ -303,6 +303,22 @@ static enum err_code run_test_target(struct remote *r, struct err *err)
 	return ERR_NONE;
 }
 
+static enum err_code run_tries(struct remote *r, struct err *err)
+{
+	struct show_table table = {
+	        .columns = {"at", "outcome", "status", "milliseconds", "type", "event", "error"}};
+
+	return remote_list(r,
+	                   &(struct remote_list){.path = remote_path(r, TARGETS "/%/tries", r->arguments),
+	                                         .member = "tries"},
+	                   &table, err);
+}
+
+static enum err_code run_seek_target(struct remote *r, struct err *err)
+{
+	return run_with_settings(r, "POST", TARGETS "/%/seek", err);
+}
+
 static enum err_code run_enable_target(struct remote *r, struct err *err)
 {
 	return remote_simple(r, "POST", TARGETS "/%/enable", err);
@@ -391,7 +407,9 @@ enum {
 	LIST_TARGETS,
 	TARGET,
 	SET_TARGET,
+	TARGET_TRIES,
 	TEST_TARGET,
+	SEEK_TARGET,
 	ENABLE_TARGET,
 	DISABLE_TARGET,
 	ROTATE_SECRET,
@@ -414,6 +432,8 @@ static const struct command_word words[WORDS] = {
         [LIST_TARGETS] = {"targets", NULL, "list targets, and how far behind they are"},
         [TARGET] = {"target", "NAME", "show one, with its last errors"},
         [SET_TARGET] = {"set-target", "NAME FIELD=VALUE ...", "make a target, or change it"},
+        [TARGET_TRIES] = {"tries", "NAME", "list its last tries: what it answered, and when"},
+        [SEEK_TARGET] = {"seek-target", "NAME FIELD=VALUE", "move it: from=TIME|first|last or after=CURSOR"},
         [TEST_TARGET] = {"test-target", "NAME", "send it a test event now"},
         [ENABLE_TARGET] = {"enable-target", "NAME", "deliver to it again, from where it was"},
         [DISABLE_TARGET] = {"disable-target", "NAME", "stop delivering to it; events wait"},
@@ -436,6 +456,8 @@ static const struct remote_word functions[WORDS] = {
         [LIST_TARGETS] = {run_targets, 0, 0},
         [TARGET] = {run_target, 1, 1},
         [SET_TARGET] = {run_set_target, 1, REMOTE_ARGUMENTS_MAX},
+        [TARGET_TRIES] = {run_tries, 1, 1},
+        [SEEK_TARGET] = {run_seek_target, 1, REMOTE_ARGUMENTS_MAX},
         [TEST_TARGET] = {run_test_target, 1, 1},
         [ENABLE_TARGET] = {run_enable_target, 1, 1},
         [DISABLE_TARGET] = {run_disable_target, 1, 1},

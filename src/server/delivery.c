@@ -174,7 +174,7 @@ static void ping_event(const struct ping *p, struct arena *a, int64_t now_us, st
 	json_member_text(&w, BYTES("source"), BYTES("gatehouse"));
 	json_member_text(&w, BYTES("subject"), out->subject);
 	json_member_text(&w, BYTES("time"), out->time);
-	json_member_text(&w, BYTES("dataschema"), BYTES("urn:gatehouse:event:test.ping:1"));
+	json_member_text(&w, BYTES("dataschema"), BYTES(EVENT_SCHEMA_BEFORE "test.ping" EVENT_SCHEMA_AFTER));
 	json_member_text(&w, BYTES("datacontenttype"), BYTES("application/json"));
 	json_key(&w, BYTES("data"));
 	json_begin_object(&w);

@@ -57,6 +57,7 @@ struct lane {
 	uint32_t                gone;
 	struct arena            arena;
 	bool                    missing, failed; /* the event of an entry is gone; one was not read */
+	int64_t                 took_us;         /* the call */
 };
 
 /* As the table has it now. False: it was trimmed, or not read. */
@@ -136,8 +137,10 @@ static void lane_send(struct lane *l)
 		entry_read(l);
 	else
 		slots_read(l);
+	l->took_us = steady_us();
 	if (!l->missing && !l->failed && l->count > 0)
 		l->t->sender->kind->send(l->t->sender, l->events, l->count, &l->arena);
+	l->took_us = steady_us() - l->took_us;
 }
 
 /* Under lock. */
@@ -157,6 +160,7 @@ static void lane_settle(struct lane *l)
 		} else {
 			if (e->end != SENDER_SENT)
 				delivery_error_keep(t, e, now_us);
+			delivery_try_keep(t, e, l->took_us, now_us);
 			result_count(t, f, e);
 			window_done(&t->window, f, e, now_us);
 		}

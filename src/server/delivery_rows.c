@@ -31,6 +31,7 @@ struct settling {
 	struct delivery_settle q;
 	struct target          target;
 	bool                   mine, lost, alone;
+	uint64_t               tries; /* delivery_tries_written */
 };
 
 static enum err_code own_it(struct own_call *own, struct err *err)
@@ -226,6 +227,7 @@ void delivery_target_load(struct delivery_target *t)
 	window_make(t);
 	pthread_mutex_unlock(&t->lock);
 	t->loaded = rows_load(t, &err) == ERR_NONE;
+	delivery_tries_load(t);
 	if (t->loaded && (sender_make(t, &err) != ERR_NONE || !lanes_start(t, &err))) {
 		t->loaded = false;
 		unopened_tell(t, &err);
@@ -255,6 +257,8 @@ static struct bytes disable_reason(const struct delivery_target *t, struct arena
 {
 	const struct window *w = &t->window;
 
+	if (!t->target.enabled)
+		return BYTES("");
 	if (w->gone)
 		return BYTES("the target answered that it is gone (410)");
 	if (w->failing_us == 0 || w->pauses == 0 ||
@@ -288,6 +292,7 @@ static void settle_collect(struct delivery_target *t, struct settling *s, struct
 	s->q = (struct delivery_settle){.who = s->who,
 	                                .id = t->target.id,
 	                                .notes = notes,
+	                                .seeks = t->target.seeks,
 	                                .after = w->after,
 	                                .sent = (int64_t)t->sent,
 	                                .skipped = (int64_t)t->skipped,
@@ -298,6 +303,7 @@ static void settle_collect(struct delivery_target *t, struct settling *s, struct
 	window_kept(w, &s->q.kept);
 	s->q.count = window_notes(w, a, notes, &s->q.moves);
 	s->q.errors = errors_take(t, a, &s->q.error_count);
+	s->q.tries = delivery_tries_take(t, a, &s->tries);
 }
 
 /* Under lock: it is in the table. */
@@ -306,6 +312,7 @@ static void settle_done(struct delivery_target *t, const struct settling *s)
 	t->sent -= (uint64_t)s->q.sent;
 	t->skipped -= (uint64_t)s->q.skipped;
 	t->recount = 0;
+	delivery_tries_written(t, s->tries);
 	for (uint32_t i = 0; i < s->q.count; i++)
 		t->reading.died += s->q.notes[i].kind == DELIVERY_DEAD;
 	t->reading.waiting = s->target.waiting;
@@ -353,7 +360,7 @@ bool delivery_target_write(struct delivery_target *t)
 int64_t delivery_target_write_due_us(const struct delivery_target *t)
 {
 	const struct window *w = &t->window;
-	int64_t              gap_us = -1;
+	int64_t              gap_us = -1, tries_us = delivery_tries_due_us(t);
 
 	if (w->dirty || t->sent > 0 || t->error_count > 0 || w->gone || t->recount != 0 ||
 	    (w->failing_us > 0) != t->failing_written)
@@ -361,8 +368,10 @@ int64_t delivery_target_write_due_us(const struct delivery_target *t)
 	else if (memcmp(w->after.after, t->written.after, w->after.shards * sizeof(w->after.after[0])) != 0)
 		gap_us = DELIVERY_IDLE_WRITE_S * SECOND_US;
 	if (gap_us < 0)
-		return -1;
+		return tries_us;
 	gap_us += t->written_us - steady_us();
+	if (tries_us >= 0 && tries_us < gap_us)
+		return tries_us;
 	return gap_us > 0 ? gap_us : 0;
 }
 

@@ -6,8 +6,25 @@
 #include "base/worker.h"
 #include "server/delivery_target.h"
 #include "server/delivery_window.h"
+#include "service/target_try.h"
 
 #define SECOND_US INT64_C(1000000)
+
+/* ---- the last tries ---- */
+
+struct try_kept {
+	int64_t         at_us, took_us;
+	enum sender_end end;
+	int             status;
+	char            event[2 * EVENT_ID_CHARS], type[EVENT_TYPE_CHARS_MAX], error[SENDER_ERROR_CHARS];
+};
+
+struct tries_kept {
+	struct try_kept list[TARGET_TRIES_KEPT]; /* the newest first */
+	uint32_t        count;
+	uint64_t made, written; /* so many were made since the start; so many of them are in the table */
+	int64_t  written_us;    /* steady */
+};
 
 struct delivery_target {
 	/* set once */
@@ -31,6 +48,7 @@ struct delivery_target {
 	char                  error_texts[TARGET_ERRORS_MAX][SENDER_ERROR_CHARS];
 	char                  error_events[TARGET_ERRORS_MAX][2 * EVENT_ID_CHARS];
 	uint32_t              error_count;
+	struct tries_kept     tries;
 	struct target_reading reading; /* counters and gauges */
 
 	/* the reader's thread */
@@ -68,6 +86,20 @@ struct bytes delivery_json(struct arena *a, const struct item *row);
 
 /* Under lock. For people to see, the newest first. */
 void delivery_error_keep(struct delivery_target *t, const struct sender_event *e, int64_t now_us);
+
+/* ---- delivery_tries.c: under lock, but for the last ---- */
+
+void delivery_try_keep(struct delivery_target *t, const struct sender_event *e, int64_t took_us,
+                       int64_t now_us);
+
+/* In how many microseconds they are to be written; -1: there is nothing new. */
+int64_t delivery_tries_due_us(const struct delivery_target *t);
+
+/* What is to be written of them now, in the arena; NULL: nothing. *made: what to say once it is in the table. */
+const struct target_tries *delivery_tries_take(struct delivery_target *t, struct arena *a, uint64_t *made);
+void                       delivery_tries_written(struct delivery_target *t, uint64_t made);
+
+void delivery_tries_load(struct delivery_target *t);
 
 /* ---- delivery_rows.c: the reader's thread ---- */
 

@@ -253,8 +253,8 @@ static void reload_if_due(struct delivery_target *t)
 		t->reload = true;
 	if (changed && !t->reload && row_changed(t))
 		t->reload = true;
-	if (t->reload && t->loaded && t->target.enabled)
-		delivery_target_write(t); /* what is known is not sent again */
+	if (t->reload && t->loaded && t->window_made)
+		delivery_target_write(t); /* what is known is not sent again, also of one that was disabled */
 	if (t->reload || (!t->loaded && steady_us() - t->load_us >= DELIVERY_LOOK_MS * INT64_C(1000)))
 		delivery_target_load(t);
 }

@@ -110,6 +110,8 @@ void window_add(struct window *w, const struct window_event *e)
 		return;
 	if (window_blocks(w, e->key)) {
 		window_aside(w, e);
+		entries_head_choose(w,
+		                    e->key.data); /* of a target that was moved back, older ones come after */
 		return;
 	}
 	s = slot_make(e);

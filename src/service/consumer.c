@@ -303,6 +303,12 @@ enum err_code consumer_put(struct context *ctx, const struct consumer_new *q, st
 	if (look(ctx, q->name, &row, err) != ERR_NONE)
 		return err->code;
 	out->created = !row.found;
+	if (row.found && q->from_given)
+		return err_field(
+		        err, ERR_NOT_NOW, "from",
+		        "from: the consumer exists and keeps its place; leave `from` out, and move it with "
+		        "POST /v1/consumers/%.*s/seek",
+		        BYTES_ARG(q->name));
 	if (out->created &&
 	    (share_check(ctx, err) != ERR_NONE || count_change(ctx, 1, &generation, err) != ERR_NONE))
 		return err->code;
@@ -344,14 +350,21 @@ static enum err_code check_cursor(struct context *ctx, const struct event_cursor
 	               : err_field(err, ERR_INVALID, "after", "after: the log does not go that far");
 }
 
-enum err_code consumer_seek(struct context *ctx, struct bytes name, const struct event_cursor *to,
-                            struct consumer *out, struct err *err)
+enum err_code consumer_seek(struct context *ctx, const struct consumer_seek *q, struct consumer *out,
+                            struct event_move *move, struct err *err)
 {
-	if (consumer_get(ctx, name, out, err) != ERR_NONE || check_cursor(ctx, to, err) != ERR_NONE)
+	struct event_cursor first, last;
+
+	if (consumer_get(ctx, q->name, out, err) != ERR_NONE || events_check(ctx, &q->to, err) != ERR_NONE)
 		return err->code;
+	consumer_position(out, &first);
+	last = first;
+	for (uint32_t i = 0; i < out->partition_count; i++) {
+		event_cursor_advance(&last, &out->partitions[i].after);
+		out->partitions[i].after = q->to;
+	}
+	*move = event_cursor_move(&first, &last, &q->to);
 	given_refuse(out);
-	for (uint32_t i = 0; i < out->partition_count; i++)
-		out->partitions[i].after = *to;
 	out->updated_at = user_time(ctx->arena, ctx->now_us);
 	consumer_write(ctx, out);
 	return ERR_NONE;

@@ -88,6 +88,7 @@ struct consumer_new {
 	uint32_t            pattern_count;
 	uint32_t            partitions; /* 0: as they are, or CONSUMER_PARTITIONS */
 	struct event_cursor from;       /* of a new one */
+	bool                from_given; /* then it must be a new one */
 };
 
 struct consumer_put {
@@ -96,14 +97,19 @@ struct consumer_put {
 };
 
 /* With another number of partitions all begin at the earliest position, and members share anew. ERR_LIMIT: there are
- * CONSUMERS_MAX, or the caller's key created consumers_per_key (services.h). */
+ * CONSUMERS_MAX, or the caller's key created consumers_per_key (services.h). ERR_NOT_NOW: it has a place already, and `from` is given. */
 enum err_code consumer_put(struct context *ctx, const struct consumer_new *q, struct consumer_put *out,
                            struct err *err);
 enum err_code consumer_delete(struct context *ctx, struct bytes name, struct err *err);
 
-/* All partitions begin there. (4) */
-enum err_code consumer_seek(struct context *ctx, struct bytes name, const struct event_cursor *to,
-                            struct consumer *out, struct err *err);
+/* All partitions begin there. (4) ERR_GONE, ERR_INVALID: as events_check. */
+struct consumer_seek {
+	struct bytes        name;
+	struct event_cursor to;
+};
+
+enum err_code consumer_seek(struct context *ctx, const struct consumer_seek *q, struct consumer *out,
+                            struct event_move *move, struct err *err);
 
 /* ---- what members do ---- */
 

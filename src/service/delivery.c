@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "service/row.h"
+#include "service/target_try.h"
 
 #define RETRY_PREFIX "RETRY#"
 
@@ -349,7 +350,7 @@ static void fares_into(const struct settling *s, struct row *row)
 		row_set(row, "errors", errors_value(s));
 	if (!s->ctx->table->alone)
 		row_set_i64(row, "ownedUntil", s->ctx->now_s + DELIVERY_OWN_S);
-	if (q->moves) {
+	if (q->moves && q->seeks == s->target->seeks) { /* target.h (6) */
 		row_set(row, "after", cursor_value(s->ctx->arena, &q->after));
 		row_set(row, "positions", cursor_value(s->ctx->arena, &q->kept));
 	}
@@ -393,6 +394,8 @@ enum err_code delivery_settle(struct context *ctx, const struct delivery_settle 
 		ctx_drop(ctx);
 		return ERR_NONE;
 	}
+	if (q->tries != NULL)
+		target_tries_put(ctx, out, q->tries);
 	row_from(&row, ctx->arena, &out->row);
 	fares_into(&s, &row);
 	if (q->disable.len > 0 && disable(&s, &row, err) != ERR_NONE)

@@ -2,6 +2,7 @@
  * beside those of target.h:
  *
  *   TARGET#<name>#<id>   RETRY#<shard>#<position>   an event that failed there, or that waits behind one of its subject
+ *   TARGET#<name>#<id>   TRIES                      how the last calls ended (target_try.h)
  *   DEAD#<name>#<id>     <shard>#<position>         a dead letter: a copy of the event, why, how often, when (undelivered.h)
  *
  *              accepted                                           its tries are over
@@ -85,6 +86,8 @@ struct bytes delivery_key(struct context *ctx, struct bytes subject);
 
 /* ---- after sending ---- */
 
+struct target_tries;
+
 enum delivery_kind {
 	DELIVERY_WAITS, /* it is to be tried again */
 	DELIVERY_SENT,  /* accepted; of one that has a row */
@@ -110,14 +113,16 @@ struct delivery_settle {
 	struct bytes                id; /* of the target: (3) */
 	const struct delivery_note *notes;
 	uint32_t                    count;
-	bool                        moves; /* `after` and `kept` say how far it is now */
-	struct event_cursor         after, kept;
-	int64_t                     sent, skipped; /* more */
-	int64_t recount;   /* so many more wait than the target says, as its rows were counted */
-	int64_t success_s; /* 0: as it was */
-	int64_t failing_s; /* 0: it does not fail */
+	int64_t                     seeks; /* of the target, when it was loaded */
+	bool                moves; /* `after` and `kept` say how far it is now, unless it was moved since */
+	struct event_cursor after, kept;
+	int64_t             sent, skipped; /* more */
+	int64_t             recount;   /* so many more wait than the target says, as its rows were counted */
+	int64_t             success_s; /* 0: as it was */
+	int64_t             failing_s; /* 0: it does not fail */
 	const struct target_error *errors; /* new ones, the newest first */
 	uint32_t                   error_count;
+	const struct target_tries *tries;   /* the last ones, with those before; NULL: as they were */
 	struct bytes               disable; /* why it is to be disabled; empty: it is not */
 };
 

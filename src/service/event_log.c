@@ -471,6 +471,13 @@ int64_t event_cursor_distance(const struct event_cursor *from, const struct even
 	return sum;
 }
 
+struct event_move event_cursor_move(const struct event_cursor *first, const struct event_cursor *last,
+                                    const struct event_cursor *to)
+{
+	return (struct event_move){.redelivers = event_cursor_distance(to, last),
+	                           .skips = event_cursor_distance(first, to)};
+}
+
 bool event_cursor_read(struct bytes text, uint32_t shards, struct event_cursor *out)
 {
 	uint64_t number;
@@ -561,7 +568,7 @@ static void write_map(struct json_writer *w, const struct item *map)
 /* The schema of a type, unless that is longer than any we know. */
 static void write_schema(struct json_writer *w, struct bytes type)
 {
-	static const char before[] = "urn:gatehouse:event:", after[] = ":1";
+	static const char before[] = EVENT_SCHEMA_BEFORE, after[] = EVENT_SCHEMA_AFTER;
 	char              text[sizeof(before) + EVENT_TYPE_CHARS_MAX + sizeof(after)];
 
 	if (type.len == 0 || type.len > EVENT_TYPE_CHARS_MAX)

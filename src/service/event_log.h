@@ -116,6 +116,15 @@ bool event_cursor_reaches(const struct event_cursor *c, const struct event_curso
 /* How many events lie between. */
 int64_t event_cursor_distance(const struct event_cursor *from, const struct event_cursor *to);
 
+/* What it means to move a reader: so many events of the log, of all types, come again, or are passed over. Of a reader whose parts are not equally far:
+ * where the first of them is, and the last. */
+struct event_move {
+	int64_t redelivers, skips;
+};
+
+struct event_move event_cursor_move(const struct event_cursor *first, const struct event_cursor *last,
+                                    const struct event_cursor *to);
+
 /* "42"; of several shards "42-17-3". False: it is not one, or not one of so many shards. */
 bool         event_cursor_read(struct bytes text, uint32_t shards, struct event_cursor *out);
 struct bytes event_cursor_text(struct arena *a, const struct event_cursor *c);

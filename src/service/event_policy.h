@@ -44,6 +44,10 @@
 	X(EVENT_TARGET_DISABLED, "target.disabled")                                                          \
 	X(EVENT_TEST_PING, "test.ping")
 
+/* The schema of a type: before, the type, after. */
+#define EVENT_SCHEMA_BEFORE "urn:gatehouse:event:"
+#define EVENT_SCHEMA_AFTER  ":1"
+
 enum event_type {
 #define X(id, type) id,
 	EVENT_TYPES(X)

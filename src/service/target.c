@@ -7,6 +7,7 @@
 #include "service/delivery.h"
 #include "service/job.h"
 #include "service/row.h"
+#include "service/target_try.h"
 #include "service/user.h"
 
 /* ---- types ---- */
@@ -240,6 +241,7 @@ struct target target_of(struct arena *a, const struct item *row)
 	                   .created_at = row_text(row, "createdAt"),
 	                   .updated_at = row_text(row, "updatedAt"),
 	                   .version = row_i64(row, "version", 0),
+	                   .seeks = within(row, "seeks", count),
 	                   .sent = within(row, "sent", count),
 	                   .waiting = within(row, "waiting", count),
 	                   .dead = within(row, "dead", count),
@@ -608,6 +610,12 @@ enum err_code target_put(struct context *ctx, const struct target_new *q, struct
 	if (before.found && !bytes_is(row_text(&before.item, "type"), q->type->name))
 		return err_field(err, ERR_NOT_NOW, "type",
 		                 "type: the target is of another type; delete it first, or use another name");
+	if (before.found && q->from_given)
+		return err_field(
+		        err, ERR_NOT_NOW, "from",
+		        "from: the target exists and keeps its place; leave `from` out, and move it with "
+		        "POST /v1/targets/%.*s/seek",
+		        BYTES_ARG(q->name));
 	if ((before.found ? secrets_check(q, &before.item, err) : headers_check(q, &none, NULL, err)) !=
 	    ERR_NONE)
 		return err->code;
@@ -628,6 +636,7 @@ enum err_code target_delete(struct context *ctx, struct bytes name, struct err *
 	if (target_get(ctx, name, &t, err) != ERR_NONE || targets_changed(ctx, -1, err) != ERR_NONE)
 		return err->code;
 	ctx_delete(ctx, TABLE_EVENTS, row_key_two(ctx->arena, BYTES(TARGET_PARTITION), name));
+	target_tries_delete(ctx, &t);
 	return t.waiting > 0 || t.dead > 0 ? delivery_clean(ctx, &t, err) : ERR_NONE;
 }
 
@@ -642,6 +651,24 @@ enum err_code target_switch(struct context *ctx, const struct target_switch *q, 
 		return ERR_NONE;
 	row_from(&row, ctx->arena, &out->row);
 	row_switch(&row, q->on, q->reason);
+	return target_write(ctx, &row, 0, out, err);
+}
+
+enum err_code target_seek(struct context *ctx, const struct target_seek *q, struct target *out,
+                          struct event_move *move, struct err *err)
+{
+	struct event_cursor kept = q->to, before;
+	struct row          row;
+
+	if (target_get(ctx, q->name, out, err) != ERR_NONE || events_check(ctx, &q->to, err) != ERR_NONE)
+		return err->code;
+	*move = event_cursor_move(&out->after, &out->after, &q->to);
+	cursor_of(item_get(&out->row, BYTES("positions")), &before);
+	event_cursor_hold_back(&kept, &before); /* (4): retry rows may need what is before */
+	row_from(&row, ctx->arena, &out->row);
+	row_set(&row, "after", cursor_value(ctx->arena, &q->to));
+	row_set(&row, "positions", cursor_value(ctx->arena, &kept));
+	row_set_i64(&row, "seeks", out->seeks + 1);
 	return target_write(ctx, &row, 0, out, err);
 }
 

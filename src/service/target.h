@@ -13,7 +13,9 @@
  *     once, when Gatehouse makes them, and shown to nobody afterwards.
  * (3) A secret that was replaced is good until previous_until_s. Meanwhile messages carry both signatures.
  * (4) `positions` is what trimming may rely on: every event up to there was delivered, or has a row of its own that holds all of it.
- * (5) A stored secret is for the receiver that it was given for: if that changes, it is asked for again. */
+ * (5) A stored secret is for the receiver that it was given for: if that changes, it is asked for again.
+ * (6) `seeks` counts how often people moved it. Whoever sends moves `after` only if that is as it was when the target was loaded: what was under way before
+ *     does not undo a move. */
 #ifndef SERVICE_TARGET_H
 #define SERVICE_TARGET_H
 
@@ -95,6 +97,7 @@ struct target {
 
 	/* how it fares */
 	struct event_cursor after;
+	int64_t             seeks;                        /* (6) */
 	int64_t             sent, waiting, dead, skipped; /* events. skipped: trimmed before they were sent */
 	int64_t             success_s;                    /* when it last accepted one; 0: never */
 	int64_t             failing_s;                 /* since when it accepts none; 0: it does not fail */
@@ -137,6 +140,7 @@ struct target_new {
 	bool                      enabled;
 	enum target_from          from; /* of a new one */
 	int64_t                   from_us;
+	bool                      from_given; /* then it must be a new one */
 };
 
 struct target_put {
@@ -149,7 +153,7 @@ struct target_put {
  * two ways to log in). Headers do not belong to them: a secret one stays if it is listed without a value. */
 bool target_secret_stays(const struct target_new *q, struct bytes name);
 
-/* ERR_LIMIT: (1). ERR_NOT_NOW: it is of another type. ERR_INVALID: (5). */
+/* ERR_LIMIT: (1). ERR_NOT_NOW: it is of another type, or has a place already and `from` is given. ERR_INVALID: (5). */
 enum err_code target_put(struct context *ctx, const struct target_new *q, struct target_put *out,
                          struct err *err);
 
@@ -164,6 +168,16 @@ struct target_switch {
 
 enum err_code target_switch(struct context *ctx, const struct target_switch *q, struct target *out,
                             struct err *err);
+
+/* Moves it: events from there on are sent, again or for the first time. What was put aside before stays so, and so do dead letters: neither is lost, nor sent twice by
+ * being read again. The process that sends writes down no place that it had before (6). ERR_GONE, ERR_INVALID: as events_check. */
+struct target_seek {
+	struct bytes        name;
+	struct event_cursor to;
+};
+
+enum err_code target_seek(struct context *ctx, const struct target_seek *q, struct target *out,
+                          struct event_move *move, struct err *err);
 
 /* (3) ERR_NOT_NOW: it has no secret that is rotated. An empty secret: one is made. */
 struct target_rotate {

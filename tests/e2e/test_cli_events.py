@@ -82,7 +82,10 @@ def test_targets_are_made_tested_stopped_and_dropped(cli, sink):
     suspended(cli, "hooked")
     wait_for(lambda: any(e["subject"] == "hooked" for e in sink.events()))
     assert next(row for row in cli.rows("events", "targets") if row["name"] == "hook")["type"] == "webhook"
+    assert wait_for(lambda: cli.rows("events", "tries", "hook"))[0]["status"] == 204 and "204" in cli.ok("events", "tries", "hook")
     assert cli.json("events", "disable-target", "hook")["enabled"] is False
+    assert cli.json("events", "seek-target", "hook", "from=first")["redelivers"] > 0
+    assert cli.json("events", "seek-target", "hook", "from=last")["skips"] > 0
     assert cli.json("events", "enable-target", "hook")["enabled"] is True
     assert cli.json("events", "rotate-secret", "hook", "keepOld=60")["secret"] != made["secret"]
     cli.ok("events", "drop-target", "hook")

@@ -335,6 +335,25 @@ def test_a_replay_by_seek(server):
     assert ok(server.v1, "POST", f"/v1/consumers/{name}/seek", {"after": "1"})["after"] == "1"
 
 
+def test_a_seek_says_whether_it_redelivers_or_skips(server):
+    name = new_consumer(server)
+    for _ in range(3):
+        make_user(server)
+    ack(server.v1, name, poll(server.v1, name))
+    after = int(ok(server.v1, "GET", f"/v1/consumers/{name}")["after"])
+    back = ok(server.v1, "POST", f"/v1/consumers/{name}/seek", {"after": str(after - 2)})
+    assert (back["redelivers"], back["skips"]) == (2, 0)
+    ahead = ok(server.v1, "POST", f"/v1/consumers/{name}/seek", {"from": "last"})
+    assert (ahead["redelivers"], ahead["skips"]) == (0, int(ahead["after"]) - after + 2)
+
+
+def test_from_of_a_consumer_that_exists_is_refused_and_names_the_call_that_moves_it(server):
+    name = new_consumer(server)
+    status, problem = call(server.v1, "PUT", f"/v1/consumers/{name}", {"from": "first"})
+    assert (status, problem["field"]) == (409, "from") and f"/v1/consumers/{name}/seek" in problem["detail"], problem
+    assert call(server.v1, "PUT", f"/v1/consumers/{name}", {"types": ["user.*"]})[0] == 200
+
+
 def test_a_seek_reaches_a_member_that_waits(server):
     """It must not go on from where it waited: it would acknowledge what it never got."""
     name = new_consumer(server)

@@ -196,6 +196,8 @@ CASES = {
     "EnableTarget": named("target", "sink", "POST", "/v1/targets/{x}/enable"),
     "DisableTarget": named("target", "sink", "POST", "/v1/targets/{x}/disable"),
     "RotateTargetSecret": named("target", "sink", "POST", "/v1/targets/{x}/rotate-secret", {}),
+    "SeekTarget": named("target", "sink", "POST", "/v1/targets/{x}/seek", {"from": "last"}) + everyone("POST", "/v1/targets/sink/seek", {"from": "last"}),
+    "ListTargetTries": named("target", "sink", "GET", "/v1/targets/{x}/tries") + everyone("GET", "/v1/targets/sink/tries"),
     "TestTarget": named("target", "sink", "POST", "/v1/targets/{x}/test"),
     "ListDeadLetters": hidden("/v1/dead-letters", ["bob"]) + named("target", "sink", "GET", "/v1/dead-letters?target={x}")
     + [Case("GET", "/v1/dead-letters?subject={x}")],
@@ -276,6 +278,8 @@ class World(Guarded):
         wait_for(lambda: all(job["state"] == "done" for job in self.ok("GET", "/v1/jobs")["jobs"]))
         wait_for(lambda: all(each["state"] == "done" or each["counts"]["accepted"] for each in self.ok("GET", "/v1/notifications")["notifications"]))
         wait_for(lambda: (target := self.ok("GET", "/v1/targets/sink"))["lagEvents"] == 0 and target["waiting"] == 0)
+        last = {seen["event"]["id"] for seen in self.sink.tries[-8:]}  # written down within a second
+        wait_for(lambda: last <= {each["event"] for each in self.ok("GET", "/v1/targets/sink/tries")["tries"]})
         wait_for(lambda: self.rows() == self.rows())
 
     def key_without(self, action, *resources):

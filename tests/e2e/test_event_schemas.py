@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SUITES = ["lock_event", "attempt_event", "revocation", "push_device", "push", "policy_store", "sync", "reconcile"]
 TYPES = re.findall(r'X\(EVENT_[A-Z_]+, "([a-z_.]+)"\)', (ROOT / "src/service/event_policy.h").read_text())
 SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs/events").glob("*.json")}
-VALIDATORS = {name: jsonschema.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
+# Readers must let new fields pass; what is published now is all in the schemas.
+VALIDATORS = {name: jsonschema.Draft202012Validator({**schema, "additionalProperties": False}) for name, schema in SCHEMAS.items()}
 ENVELOPE = {"specversion", "id", "type", "source", "time", "subject", "dataschema", "seq", "position"}
 
 
@@ -39,6 +40,38 @@ def test_every_type_has_a_schema_and_every_schema_a_type():
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["title"] == name and schema["description"]
         assert all("description" in member for member in schema.get("properties", {}).values()), name
+
+
+def closed(schema):
+    """Objects in it that refuse fields that are not named."""
+    if isinstance(schema, list):
+        return [found for each in schema for found in closed(each)]
+    if not isinstance(schema, dict):
+        return []
+    here = [schema] if schema.get("additionalProperties") is False or schema.get("unevaluatedProperties") is False else []
+    return here + [found for each in schema.values() for found in closed(each)]
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_a_schema_allows_new_fields(name):
+    """An event may get further fields in a later version, and readers that validate must not fail then."""
+    assert closed(SCHEMAS[name]) == []
+    jsonschema.Draft202012Validator({key: value for key, value in SCHEMAS[name].items() if key != "required"}).validate({"aFieldOfALaterVersion": 1})
+
+
+def test_a_server_serves_the_schemas_and_lists_them(server):
+    get = lambda path, method="GET": server.v1.send(method, path, b"", {})
+    listed = json.loads(get("/schemas/events").body)["schemas"]
+    assert [each["type"] for each in listed] == TYPES
+    for each in listed:
+        reply = get(each["path"])
+        assert reply.status == 200 and reply.headers["content-type"] == "application/schema+json"
+        assert reply.body == (ROOT / f"docs/events/{each['type']}.json").read_bytes()
+        assert json.loads(reply.body)["$id"] == each["dataschema"] and get(f"/schemas/events/{each['dataschema']}").body == reply.body
+    assert get("/schemas/events/lock.set", "HEAD").status == 200 and get("/schemas/events/lock.set", "POST").status == 405
+    for path in ("/schemas/events/", "/schemas/events/lock", "/schemas/events/lock.set.json", "/schemas/events/urn:gatehouse:event::1", "/schemas/events/urn:gatehouse:event:lock.set:2",
+                 "/schemas/events/lock.set/", "/schemas/eventsx", "/schemas"):
+        assert get(path).status == 404, path
 
 
 def test_events_of_the_suites_are_as_their_schemas_say(tmp_path):

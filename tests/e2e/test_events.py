@@ -165,11 +165,32 @@ def test_a_replay_begins_at_a_time(server):
     ("after=x", "after"), ("after=1-2", "after"), ("after=", "after"), ("after=-1", "after"), ("after=999999999", "after"),
     ("from=yesterday", "from"), ("from=first&after=1", "from"), ("types=user.cretaed", "types"), ("types=,", "types"), ("types=user.created,", "types"), ("types=", "types"),
     ("limit=0", "limit"), ("limit=1001", "limit"), ("wait=61", "wait"), ("wait=x", "wait"), ("subject=ann%40example.org", "subject"),
-    ("subjects=x", "subjects"),
+    ("subjects=x", "subjects"), ("named=false", "named"),
 ])
 def test_a_mistake_is_named(server, query, field):
     status, problem = get(server, "/v1/events?" + query)
     assert (status, problem["field"]) == (422, field), problem
+
+
+@pytest.mark.parametrize("query, named", [("", True), ("&named=true", True), ("&named=false", False)])
+def test_events_of_a_stream_have_names_unless_it_asks_for_none(server, query, named):
+    """A browser's onmessage gets only those without. Replayed and live ones alike, beside a stream of the other kind."""
+    subject = make_user(server)
+    stream = Stream(server.endpoint, f"/v1/events?from=first&subject={subject}{query}")
+    other = Stream(server.endpoint, f"/v1/events?subject={subject}&named={'false' if named else 'true'}")
+    first = stream.frame()
+    server.v1.post(f"/v1/users/{subject}/suspend", {})
+    frames, beside = [first, stream.frame()], other.frame()
+    assert [frame.get("event") for frame in frames] == (["user.created", "user.suspended"] if named else [None, None])
+    assert [json.loads(frame["data"])["type"] for frame in frames] == ["user.created", "user.suspended"]
+    assert beside.get("event") == (None if named else "user.suspended") and beside["data"] == frames[1]["data"]
+    stream.close()
+    other.close()
+
+
+def test_what_named_may_be_is_said(server):
+    reply = server.v1.send("GET", "/v1/events?named=no", b"", {"Accept": "text/event-stream"})
+    assert reply.status == 422 and json.loads(reply.body)["field"] == "named"
 
 
 # ---- long polls ----

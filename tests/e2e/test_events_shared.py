@@ -196,6 +196,33 @@ def test_processes_share_targets_lock_expiry_and_trimming_and_lose_nothing_when_
     sink.close()
 
 
+def test_a_target_is_moved_by_a_process_that_does_not_send_and_its_tries_are_told_by_any(dynoxide):  # noqa: F811
+    sink = Sink()
+    with Processes(dynoxide, "events-seek-", 2) as both:
+        one, other = both.list
+        one.ok("/v1/targets/hook", {"type": "webhook", "url": sink.url, "types": ["user.created"]}, "PUT")
+        for number in range(4):
+            one.ok("/v1/users", {"id": f"moved-{number}"})
+        sink.wait_for(4)
+        for each in both.list:  # whichever sends
+            before = len(sink.taken)
+            moved = wait_for(lambda: (now := each.ok("/v1/targets/hook"))["lagEvents"] == 0 and each.ok("/v1/targets/hook/seek", {"from": "first"}, "POST"))
+            assert moved["redelivers"] >= 4 and moved["skips"] == 0
+            wait_for(lambda: len(sink.taken) >= before + 4)
+        taken = len(sink.taken)
+        other.ok("/v1/targets/hook/disable", None, "POST")  # what is known is written down first
+        told = wait_for(lambda: len(list_ := one.ok("/v1/targets/hook/tries")["tries"]) == 12 and list_)
+        assert {try_["status"] for try_ in told} == {204} and other.ok("/v1/targets/hook/tries")["tries"] == told
+        for number in range(3):
+            one.ok("/v1/users", {"id": f"skipped-{number}"})
+        assert other.ok("/v1/targets/hook/seek", {"from": "last"}, "POST")["skips"] >= 3
+        one.ok("/v1/targets/hook/enable", None, "POST")
+        one.ok("/v1/users", {"id": "the-last"})
+        sink.wait_for(1, subject="the-last")
+        assert [seen["event"]["subject"] for seen in sink.taken[taken:]] == ["the-last"]
+    sink.close()
+
+
 def erased(one, user):
     job = one.ok(f"/v1/users/{user}/erase", None, "POST")
     wait_for(lambda: one.ok(f"/v1/jobs/{job['id']}")["state"] == "done")

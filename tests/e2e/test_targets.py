@@ -693,3 +693,138 @@ def test_a_long_answer_counts_by_its_status(server, sink, status):
             sink.body = b"z" * size
             answer = ok(server, "POST", f"{target.path}/test")
             assert (answer["sent"], answer["status"]) == (status == 200, status), answer
+
+
+# ---- the last tries ----
+
+def tries(target):
+    return ok(target.server, "GET", f"{target.path}/tries")["tries"]
+
+
+def test_the_last_tries_of_a_target_are_told_with_status_and_time_and_survive_a_kill(sink):
+    server = Server("--private-targets")
+    try:
+        said = iter([500, 422])
+        sink.answer, sink.body = lambda event: next(said, 200), b"an answer that nobody keeps"
+        with Target(server, sink.url, types=["user.created"], lanes=1, headers=[{"name": "X-Key", "value": "hush-hush", "secret": True}]) as target:
+            assert tries(target) == []
+            user = new_user(server)["id"]
+            wait_for(lambda: len(tries(target)) >= 2)  # 500, and a second later 422
+            sink.answer = lambda event: 200
+            others = [new_user(server)["id"] for _ in range(25)]
+            sink.wait_for(25)
+            found = wait_for(lambda: (now := tries(target)) and len(now) == 20 and now[0]["event"] == sink.taken[-1]["event"]["id"] and now)
+            assert all((each["outcome"], each["status"], each["type"]) == ("sent", 200, "user.created") and "error" not in each for each in found)
+            assert [each["at"] for each in found] == sorted((each["at"] for each in found), reverse=True)
+            assert all(0 <= each["milliseconds"] < 60000 for each in found)
+            assert not any(text in json.dumps(found) for text in ("hush", "an answer", user, *others))
+            server.kill()
+            server.start()
+            assert tries(target) == found
+            sink.close()
+            new_user(server)
+            failed = wait_for(lambda: (now := tries(target)) and now[0]["outcome"] == "later" and now)
+            assert "status" not in failed[0] and failed[0]["error"] and len(failed) == 20 and found[0] in failed
+            sink.open(sink.port)
+        rows = ddb(server).scan(TableName="gatehouse-events")["Items"]
+        assert not [row for row in rows if row["PK"]["S"].startswith("TARGET")]
+    finally:
+        server.close()
+
+
+def test_a_refused_try_says_so(server, sink):
+    sink.answer = lambda event: 422
+    with Target(server, sink.url, tries=1) as target:
+        new_user(server)
+        found = wait_for(lambda: tries(target))
+        assert (found[-1]["outcome"], found[-1]["status"], found[-1]["error"]) == ("refused", 422, "the receiver answered 422")
+    assert call(server, "GET", "/v1/targets/none/tries")[0] == 404
+
+
+# ---- moving a target ----
+
+def seek(target, body):
+    return call(target.server, "POST", f"{target.path}/seek", body)
+
+
+def test_from_of_a_target_that_exists_is_refused_and_names_the_call_that_moves_it(server, sink):
+    with Target(server, sink.url) as target:
+        status, problem, _ = call(server, "PUT", target.path, {"type": "webhook", "url": sink.url, "from": "first"})
+        assert (status, problem["field"]) == (409, "from") and f"{target.path}/seek" in problem["detail"], problem
+        assert call(server, "PUT", target.path, {"type": "webhook", "url": sink.url, "from": "last"})[0] == 409
+        assert ok(server, "PUT", target.path, {"type": "webhook", "url": sink.url, "lanes": 2})["lanes"] == 2
+
+
+def test_a_target_is_moved_back_and_ahead_and_says_what_that_means(server, sink):
+    with Target(server, sink.url, types=["user.created"]) as target:
+        users = [new_user(server)["id"] for _ in range(5)]
+        sink.wait_for(5)
+        done = wait_for(lambda: (now := target.now())["lagEvents"] == 0 and now)
+        place = next(seen["event"]["position"] for seen in sink.taken if seen["event"]["subject"] == users[2])
+        moved = seek(target, {"after": str(place)})[1]
+        assert (moved["skips"], moved["redelivers"], moved["position"]) == (0, int(done["position"]) - place, str(place))
+        wait_for(lambda: len(sink.taken) == 7)
+        assert [seen["event"]["subject"] for seen in sink.taken[5:]] == users[3:]
+        wait_for(lambda: target.now()["lagEvents"] == 0)
+        ok(server, "POST", f"{target.path}/disable")
+        later = [new_user(server)["id"] for _ in range(3)]
+        moved = seek(target, {"from": "last"})[1]
+        assert moved["redelivers"] == 0 and moved["skips"] >= 3 and moved["lagEvents"] == 0
+        ok(server, "POST", f"{target.path}/enable")
+        new = new_user(server)["id"]
+        sink.wait_for(1, subject=new)
+        assert not any(sink.events(subject=each) for each in later)
+        assert seek(target, {"from": "first"})[1]["redelivers"] > 0
+        wait_for(lambda: all(sink.events(subject=each) for each in later))
+        wait_for(lambda: target.now()["lagEvents"] == 0)
+        moved = seek(target, {"from": "2020-01-01T00:00:00Z"})[1]
+        assert moved["redelivers"] > 0 == moved["skips"]
+
+
+def test_what_is_under_way_when_a_target_is_moved_does_not_undo_the_move(server, sink):
+    """A call that ends after it is written down, but not the place that its sender had."""
+    held = threading.Event()
+    with Target(server, sink.url, types=["user.created"]) as target:
+        users = [new_user(server)["id"] for _ in range(3)]
+        sink.wait_for(3)
+        before = wait_for(lambda: (now := target.now())["sent"] == 3 and now["lagEvents"] == 0 and now)["position"]
+        sink.answer = lambda event: held.wait(WAIT_S) and 204
+        users.append(new_user(server)["id"])
+        wait_for(lambda: len(sink.tries) == 4)
+        place = next(seen["event"]["position"] for seen in sink.taken if seen["event"]["subject"] == users[0])
+        assert seek(target, {"after": str(place)})[1]["redelivers"] == int(before) - place
+        held.set()
+        wait_for(lambda: [seen["event"]["subject"] for seen in sink.taken].count(users[2]) == 2)
+        assert [seen["event"]["subject"] for seen in sink.taken].count(users[0]) == 1
+        assert wait_for(lambda: (now := target.now())["lagEvents"] == 0 and now)["waiting"] == 0
+
+
+def test_what_was_put_aside_and_dead_letters_outlive_a_move_and_are_not_doubled(server, sink):
+    bad = new_user(server)["id"]
+    sink.answer = lambda event: 422 if event["subject"] == bad else 204
+    with Target(server, sink.url, types=["user.*"], tries=2) as target:
+        ok(server, "POST", f"/v1/users/{bad}/suspend")
+        ok(server, "POST", f"/v1/users/{bad}/reactivate")
+        new_user(server)
+        wait_for(lambda: target.now()["waiting"] == 2 and target.now()["lagEvents"] == 0)
+        moved = seek(target, {"from": "last"})[1]
+        assert moved["waiting"] == 2
+        back = seek(target, {"after": str(int(moved["position"]) - 3)})[1]
+        assert (back["redelivers"], back["waiting"]) == (3, 2)
+        wait_for(lambda: len(target.letters()) == 1)  # after its second try
+        assert target.now()["waiting"] == 1
+        sink.answer = lambda event: 204
+        seek(target, {"after": str(int(moved["position"]) - 3)})
+        sink.wait_for(1, subject=bad)
+        assert len(target.letters()) == 1  # until somebody redrives or deletes it
+
+
+@pytest.mark.parametrize("body, status, field", [
+    ({}, 422, "from"), ({"from": "first", "after": "1"}, 422, "from"), ({"from": "yesterday"}, 422, "from"), ({"after": "x"}, 422, "after"),
+    ({"after": "1-1"}, 422, "after"), ({"after": "999999"}, 422, "after"), ({"from": "first", "to": "last"}, 422, "to"),
+])
+def test_a_mistake_in_a_move_is_named(server, sink, body, status, field):
+    with Target(server, sink.url, enabled=False) as target:
+        found, problem, _ = seek(target, body)
+        assert (found, problem["field"]) == (status, field), problem
+    assert call(server, "POST", "/v1/targets/none/seek", {"from": "first"})[0] == 404

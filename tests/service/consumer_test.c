@@ -96,8 +96,9 @@ static enum err_code seek_run(struct act *act, struct err *err)
 {
 	struct event_cursor to = {.shards = 1, .after = {act->n}};
 	struct consumer     c;
+	struct event_move   move;
 
-	if (consumer_seek(&act->ctx, BYTES("c"), &to, &c, err) != ERR_NONE)
+	if (consumer_seek(&act->ctx, &(struct consumer_seek){BYTES("c"), to}, &c, &move, err) != ERR_NONE)
 		return err->code;
 	return commit(act, err);
 }
