@@ -458,6 +458,20 @@ def test_each_status_of_a_pool_is_what_the_table_says(synced, receiver):
     assert all(f"`{name}`" in table for name, _, _ in STANDING if name != "NEW_STATUS")
 
 
+def test_an_answer_that_is_not_what_cognito_answers_makes_nobody_active(synced, receiver):
+    receiver.add(3)
+    as_it_is = receiver.record
+    wrong = {0: {"Enabled": "false"}, 1: {"Enabled": None}, 2: {"UserStatus": 5}}
+    receiver.record = lambda name, attributes: {**as_it_is(name, attributes), **wrong[int(name[-1])]}
+    assert reconciled(synced)["left_out"] == 3
+    assert {status(synced, f"user-{i:05d}") for i in range(3)} == {None}
+    receiver.list_users = lambda body: {"Users": [None, 5, "x", [], {}, {"Attributes": {"Name": "sub"}}, {"Attributes": [None, 5, {"Name": 5, "Value": []}]}]}
+    assert reconciled(synced)["unreadable"] == 7
+    receiver.list_users = lambda body: {"Users": {}}
+    started(synced, "/v1/sync/reconcile", {})
+    assert synced.v1.send("GET", "/livez").status == 200
+
+
 def test_cognito_local_every_status_that_it_can_produce(tmp_path):
     """With the emulator itself: unconfirmed, confirmed, invited, disabled, enabled again, an address that changes, a user who is deleted."""
     server, cognito = Server(), None
