@@ -575,6 +575,22 @@ def test_a_record_that_is_sent_says_whether_it_is_complete(server):
     assert whole["email"] == "b@example.org" and "lastName" not in whole
 
 
+def test_attributes_that_go_also_go_if_the_record_was_a_dead_letter_first(server):
+    record = {"provider": "idp", "id": "kim", "updatedAt": "2026-11-01T00:00:00Z", "attributes": {"tier": "gold"}}
+    assert server.v1.post("/v1/sync/users", record).status in (200, 201)
+    owner = server.v1.post("/v1/sync/users", {"provider": "idp", "id": "owner", "email": "taken@example.org", "emailVerified": True})
+    assert owner.status == 201, owner.body
+    later = {**record, "updatedAt": "2026-11-02T00:00:00Z", "attributes": None, "email": "taken@example.org", "emailVerified": True}
+    assert server.v1.post("/v1/sync/events", later).json()["outcome"] == "dead_lettered"
+    assert user(server, "kim").json()["attributes"] == {"tier": "gold"}
+    assert server.v1.send("GET", "/v1/sync/dead-letters/idp/kim").json()["record"]["attributes"] is None
+    moved = {"provider": "idp", "id": "owner", "email": "other@example.org", "emailVerified": True, "complete": True}
+    assert server.v1.post("/v1/sync/users", moved).status == 200
+    redriven = server.v1.send("POST", "/v1/sync/dead-letters/idp/kim/redrive", b"")
+    assert redriven.json() == {"outcome": "updated"}, redriven.body
+    assert user(server, "kim").json().get("attributes", {}) == {}
+
+
 def test_a_time_in_2099_freezes_nobody(server):
     def outcome(when, name):
         return server.v1.post("/v1/sync/users", {"provider": "hr", "id": "worker-1", "firstName": name, "updatedAt": when}).json()["outcome"]
