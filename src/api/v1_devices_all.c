@@ -142,9 +142,19 @@ static void read_device(struct fields *f, struct push_ref *out)
 		            "missing; send userId and deviceId, or neither");
 }
 
+/* One that is empty is no token, as any other nonsense: the other results count. */
+static struct bytes read_feedback_token(struct fields *f)
+{
+	const struct json *token = fields_get(f, "token");
+
+	if (json_is(token, JSON_STRING) && json_text(token).len == 0)
+		return BYTES("");
+	return fields_text(f, "token", FEEDBACK_TOKEN_MAX);
+}
+
 static void read_feedback(struct v1_call *c, struct fields *f, struct push_feedback *out)
 {
-	struct bytes token = fields_text(f, "token", FEEDBACK_TOKEN_MAX);
+	struct bytes token = read_feedback_token(f);
 	struct bytes error = fields_text(f, "error", FEEDBACK_ERROR_MAX);
 
 	if (fields_has(f, "sentAt"))

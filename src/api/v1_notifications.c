@@ -284,11 +284,6 @@ void notify_encode(struct v1_call *c, struct json_writer *w)
 	write_notification(w, &((const struct notify_call *)c->request)->r, NULL);
 }
 
-void notify_committed(struct v1_call *c)
-{
-	push_wake(c->ctx.services);
-}
-
 /* ---- to all devices ---- */
 
 struct broadcast_call {

@@ -157,7 +157,7 @@ static const struct v1_route routes[] = {
         {HTTP_POST, "/v1/sync/dead-letters/{provider}/{id}/redrive", ADMINISTER, "RedriveSyncDeadLetter",
          NO_BODY, "", v1_name_letter, FUNCTIONS(letter_redrive), letter_redrive_committed, NULL},
         {HTTP_POST, "/v1/users/{id}/notify", ADMINISTER, "NotifyUser", BODY, "", v1_name_user,
-         FUNCTIONS(notify), notify_committed, NULL},
+         FUNCTIONS(notify), NULL, NULL},
         {HTTP_POST, "/v1/notifications", ADMINISTER, "Broadcast", BODY, "", broadcast_name,
          FUNCTIONS(broadcast), job_wake_committed, NULL},
         {HTTP_GET, "/v1/notifications", READ, "ListNotifications", NO_BODY, "limit cursor", NULL,

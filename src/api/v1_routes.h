@@ -190,7 +190,6 @@ ROUTE_NAME(broadcast);
 ROUTE_FUNCTIONS(notification_get);
 ROUTE_FUNCTIONS(notification_cancel);
 ROUTE_FUNCTIONS(notification_list);
-void notify_committed(struct v1_call *c);
 void notification_cancel_committed(struct v1_call *c);
 
 /* v1_jobs.c */

@@ -157,8 +157,12 @@ static void write_record(struct json_writer *w, const struct sync_record *q)
 	write_field(w, BYTES("firstName"), &q->fields.first_name);
 	write_field(w, BYTES("lastName"), &q->fields.last_name);
 	write_field(w, BYTES("phone"), &q->fields.phone);
-	if (q->fields.attributes.count > 0)
+	if (q->fields.attributes.count > 0) {
 		v1_write_attributes(w, &q->fields.attributes);
+	} else if (q->fields.attributes_go) {
+		json_name(w, BYTES("attributes"));
+		json_null(w);
+	}
 	if (q->has_sequence)
 		json_member_i64(w, BYTES("sequence"), q->sequence);
 	if (q->has_time)

@@ -104,25 +104,26 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* The usual table of edit distances, row by row, of which one row is kept. */
+/* The usual table of edit distances, row by row, of which three are kept: two letters that changed places are one typo. */
 static size_t distance(struct bytes a, struct bytes b)
 {
-	size_t row[TYPO_NAME_MAX + 1];
+	size_t rows[3][TYPO_NAME_MAX + 1];
 
 	for (size_t j = 0; j <= b.len; j++)
-		row[j] = j;
+		rows[0][j] = j;
 	for (size_t i = 1; i <= a.len; i++) {
-		size_t diagonal = row[0];
+		size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
 
 		row[0] = i;
 		for (size_t j = 1; j <= b.len; j++) {
-			size_t replaced = diagonal + (a.data[i - 1] != b.data[j - 1]);
-
-			diagonal = row[j];
-			row[j] = least(replaced, least(row[j], row[j - 1]) + 1);
+			row[j] = least(above[j - 1] + (a.data[i - 1] != b.data[j - 1]),
+			               least(above[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] &&
+			    a.data[i - 2] == b.data[j - 1])
+				row[j] = least(row[j], two_above[j - 2] + 1);
 		}
 	}
-	return row[b.len];
+	return rows[a.len % 3][b.len];
 }
 
 size_t bytes_typos(struct bytes written, struct bytes meant)

@@ -52,6 +52,11 @@ static const struct option_spec options[] = {
         PER_DAY("--device-refreshes-per-day", device_refreshes_per_day,
                 "devices registered again, per day (0)"),
         PER_DAY("--device-lists-per-day", device_lists_per_day, "lists of a user's devices per day (0)"),
+        PER_DAY("--messages-per-day", messages_per_day, "push messages to single users, per day (0)"),
+        PER_DAY("--broadcast-messages-per-day", broadcast_messages_per_day,
+                "push messages of broadcasts, per day (0)"),
+        NUMBER("--targets", targets, 0, 1000, "targets that events are delivered to (0)"),
+        NUMBER("--consumers", consumers, 0, 1000, "consumers that wait for events (0)"),
         FLAG("--no-events", in.no_events, "no events are published"),
         NUMBER("--event-days", event_days, 1, 3650, "days for which events are kept (7)"),
         NUMBER("--processes", processes, 0, 10000, "Gatehouse processes: idle ones ask too (1)"),
@@ -79,7 +84,7 @@ static const struct option_spec options[] = {
 static void print_calls(const struct plan *p)
 {
 	printf("\n%-30s %15s %17s %17s\n", "per day", "calls", "read units", "write units");
-	for (int i = 0; i <= PLAN_CALL_COUNT; i++)
+	for (int i = 0; i < PLAN_LINES; i++)
 		if (p->calls[i].count > 0)
 			printf("%-30s %15.0f %17.0f %17.0f\n", p->calls[i].label, p->calls[i].count,
 			       p->calls[i].reads, p->calls[i].writes);
@@ -204,7 +209,7 @@ static void write_plan(struct json_writer *w, const struct plan_units *u, const 
 	json_member_text(w, BYTES("measured"), u->measured);
 	json_member_text(w, BYTES("region"), prices->region);
 	json_member_text(w, BYTES("prices_dated"), prices->dated);
-	write_lines(w, "per_day", p->calls, PLAN_CALL_COUNT + 1, false);
+	write_lines(w, "per_day", p->calls, PLAN_LINES, false);
 	write_cost(w, "all_per_day", p->per_day);
 	write_cost(w, "average_per_second", p->average);
 	write_cost(w, "peak_per_second", p->peak);

@@ -155,7 +155,8 @@ static uint32_t line_of(const struct fields *f, const char *name)
 	return member != NULL ? member->line : f->object->line;
 }
 
-#define LINE "line "
+#define LINE    "line "
+#define MISSING "missing" /* how what is said of a member begins that is not there */
 
 static void fail_text(struct fields *f, const char *name, enum err_code code, const char *text)
 {
@@ -173,14 +174,41 @@ static void fail_text(struct fields *f, const char *name, enum err_code code, co
 	err_field(f->err, code, path, "%s%s%s%s", where, path, path[0] != '\0' ? ": " : "", text);
 }
 
+/* A member that was not asked for, and may be a missing one, mistyped. NULL: there is none. */
+static const struct json *mistyped(const struct fields *f, const char *missing)
+{
+	const struct json *best = NULL;
+	size_t             least = SIZE_MAX;
+	uint32_t           at = 0;
+
+	if (f->object == NULL || missing == NULL)
+		return NULL;
+	for (const struct json *m = f->object->json_union.children; m != NULL; m = m->next, at++) {
+		bool   seen = f->seen[at / 64] >> at % 64 & 1;
+		size_t typos = seen ? SIZE_MAX : bytes_typos(m->name, bytes_of(missing));
+
+		if (typos < least)
+			best = m;
+		least = typos < least ? typos : least;
+	}
+	return best;
+}
+
 void fields_fail(struct fields *f, const char *name, enum err_code code, const char *format, ...)
 {
-	char    text[ERR_TEXT_MAX / 2];
-	va_list args;
+	char               text[ERR_TEXT_MAX / 2];
+	const struct json *meant = NULL;
+	va_list            args;
+	size_t             len;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	if (!fields_failed(f) && strncmp(text, MISSING, strlen(MISSING)) == 0)
+		meant = mistyped(f, name);
+	len = strlen(text);
+	if (meant != NULL)
+		snprintf(text + len, sizeof(text) - len, "; you sent `%.*s`", BYTES_ARG(meant->name));
 	fail_text(f, name, code, text);
 }
 
@@ -276,7 +304,7 @@ static const struct json *member_of(struct fields *f, const char *name, enum jso
 
 	if (member == NULL) {
 		if (required)
-			fields_fail(f, name, ERR_INVALID, "missing");
+			fields_fail(f, name, ERR_INVALID, MISSING);
 		return NULL;
 	}
 	if (member->type == type)
@@ -319,7 +347,7 @@ static int64_t i64_of(struct fields *f, const char *name, int64_t low, int64_t h
 	if (member == NULL) {
 		if (otherwise != NULL)
 			return *otherwise;
-		fields_fail(f, name, ERR_INVALID, "missing");
+		fields_fail(f, name, ERR_INVALID, MISSING);
 		return low;
 	}
 	if (json_whole(member, &number)) {

@@ -193,9 +193,11 @@ static void user_read(const struct json *user, const char *attributes, struct ar
 
 	*out = (struct cognito_user){.name = text_of(user, "Username"),
 	                             .modified_ms = milliseconds_of(user, "UserLastModifiedDate"),
-	                             .status = text_of(user, "UserStatus"),
-	                             .disabled = enabled != NULL && enabled->type == JSON_BOOL &&
-	                                         !json_truth(enabled)};
+	                             .status = text_of(user, "UserStatus")};
+	if (json_is(enabled, JSON_BOOL))
+		out->disabled = !json_truth(enabled);
+	else if (enabled != NULL) /* neither: nothing is known of its status */
+		out->status = BYTES("");
 	if (count > COGNITO_ATTRIBUTES_MAX)
 		count = COGNITO_ATTRIBUTES_MAX;
 	out->attributes = arena_array(a, count + 1, sizeof(*out->attributes));

@@ -30,6 +30,8 @@ struct bytes plan_prices_text(void)
 
 #define X(id, name, label) [id] = {name, label},
 const struct plan_name plan_calls[] = {PLAN_CALLS(X)};
+const struct plan_name plan_works[] = {PLAN_WORKS(X)};
+const struct plan_name plan_idles[] = {PLAN_IDLES(X)};
 const struct plan_name plan_stores[] = {PLAN_STORES(X)};
 const struct plan_name plan_price_kinds[] = {PLAN_PRICES(X)};
 #undef X
@@ -102,12 +104,15 @@ static enum err_code begin(struct fields *f, struct bytes text, struct arena *a,
 
 /* ---- units ---- */
 
-static void cost_read(struct fields *f, const char *name, struct plan_cost *out)
+/* Reads, writes; of a call, also requests. */
+static void cost_read(struct fields *f, const char *name, uint32_t numbers, struct plan_cost *out)
 {
-	const struct json *list = fields_array(f, name, 3), *units = json_children(list);
+	const struct json *list = fields_array(f, name, numbers), *units = json_children(list);
 
-	if (list == NULL || list->count != 3) {
-		fields_fail(f, name, ERR_INVALID, "must be a list of three numbers: reads, writes, requests");
+	if (list == NULL || list->count != numbers) {
+		fields_fail(f, name, ERR_INVALID, "must be a list of %s",
+		            numbers == 3 ? "three numbers: reads, writes, requests"
+		                         : "two numbers: reads, writes");
 		return;
 	}
 	out->reads = number_check(f, name, units, PLAN_UNITS_MAX);
@@ -121,8 +126,8 @@ static void calls_read(struct fields *top, struct plan_units *out)
 	enter(&calls, top, "calls");
 	for (int i = 0; i < PLAN_CALL_COUNT && !fields_failed(top); i++) {
 		enter(&one, &calls, plan_calls[i].name);
-		cost_read(&one, "no_events", &out->calls[0][i]);
-		cost_read(&one, "events", &out->calls[1][i]);
+		cost_read(&one, "no_events", 3, &out->calls[0][i]);
+		cost_read(&one, "events", 3, &out->calls[1][i]);
 		fields_end(&one);
 	}
 	fields_end(&calls);
@@ -146,6 +151,14 @@ enum err_code plan_units_read(struct bytes text, struct arena *a, struct plan_un
 	enter(&inner, &top, "background");
 	out->background.reads = number_read(&inner, "reads", PLAN_UNITS_MAX);
 	out->background.writes = number_read(&inner, "writes", PLAN_UNITS_MAX);
+	fields_end(&inner);
+	enter(&inner, &top, "work");
+	for (int i = 0; i < PLAN_WORK_COUNT; i++)
+		cost_read(&inner, plan_works[i].name, 2, &out->works[i]);
+	fields_end(&inner);
+	enter(&inner, &top, "idle");
+	for (int i = 0; i < PLAN_IDLE_COUNT; i++)
+		cost_read(&inner, plan_idles[i].name, 2, &out->idles[i]);
 	fields_end(&inner);
 	return fields_end(&top);
 }

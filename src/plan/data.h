@@ -33,6 +33,18 @@ enum {
 	X(PLAN_DEVICE_REFRESHED, "device_refreshed", "devices refreshed")                                    \
 	X(PLAN_DEVICES_LISTED, "devices_listed", "lists of devices")
 
+/* Work that goes on after a call, and what waits for work. */
+#define PLAN_WORKS(X)                                                                                        \
+	X(PLAN_MESSAGE, "message", "push messages to users")                                                 \
+	X(PLAN_BROADCAST_MESSAGE, "broadcast_message", "push messages of broadcasts")                        \
+	X(PLAN_RECEIPT, "receipt", "receipts of push messages")                                              \
+	X(PLAN_EVENT_DELIVERED, "event_delivered", "events to targets")                                      \
+	X(PLAN_EVENT_CONSUMED, "event_consumed", "events to consumers")
+
+#define PLAN_IDLES(X)                                                                                        \
+	X(PLAN_IDLE_TARGET, "target", "targets that wait")                                                   \
+	X(PLAN_IDLE_CONSUMER, "consumer", "consumers that wait")
+
 #define PLAN_STORES(X)                                                                                       \
 	X(PLAN_STORE_USER, "user", "users")                                                                  \
 	X(PLAN_STORE_DEVICE, "device", "devices")                                                            \
@@ -55,6 +67,8 @@ enum {
 
 #define X(id, name, label) id,
 enum plan_call { PLAN_CALLS(X) PLAN_CALL_COUNT };
+enum plan_work { PLAN_WORKS(X) PLAN_WORK_COUNT };
+enum plan_idle { PLAN_IDLES(X) PLAN_IDLE_COUNT };
 enum plan_store { PLAN_STORES(X) PLAN_STORE_COUNT };
 enum plan_price_kind { PLAN_PRICES(X) PLAN_PRICE_COUNT };
 #undef X
@@ -63,8 +77,8 @@ struct plan_name {
 	const char *name, *label;
 };
 
-extern const struct plan_name plan_calls[PLAN_CALL_COUNT], plan_stores[PLAN_STORE_COUNT],
-        plan_price_kinds[PLAN_PRICE_COUNT];
+extern const struct plan_name plan_calls[PLAN_CALL_COUNT], plan_works[PLAN_WORK_COUNT],
+        plan_idles[PLAN_IDLE_COUNT], plan_stores[PLAN_STORE_COUNT], plan_price_kinds[PLAN_PRICE_COUNT];
 
 struct plan_cost {
 	double reads, writes; /* units */
@@ -76,6 +90,8 @@ struct plan_units {
 	double           tables;                    /* that the calls use */
 	double           stores[PLAN_STORE_COUNT];  /* bytes */
 	struct plan_cost background;                /* of one process, per second */
+	struct plan_cost works[PLAN_WORK_COUNT];
+	struct plan_cost idles[PLAN_IDLE_COUNT]; /* of each, per second */
 };
 
 struct plan_price {

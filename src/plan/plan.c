@@ -37,40 +37,74 @@ static void calls_count(const struct plan_input *in, double *out)
 	out[PLAN_DEVICES_LISTED] = (double)in->device_lists_per_day;
 }
 
-static void calls_add(const struct plan_input *in, const struct plan_units *units, struct plan *out)
+/* What the calls publish. */
+static double events_count(const struct plan_input *in)
 {
-	const struct plan_cost *each = units->calls[!in->no_events];
-	double                  counts[PLAN_CALL_COUNT], processes = (double)in->processes;
-
-	calls_count(in, counts);
-	for (int i = 0; i < PLAN_CALL_COUNT; i++)
-		out->calls[i] = (struct plan_line){.name = plan_calls[i].name,
-		                                   .label = plan_calls[i].label,
-		                                   .count = counts[i],
-		                                   .reads = counts[i] * each[i].reads,
-		                                   .writes = counts[i] * each[i].writes};
-	out->calls[PLAN_CALL_COUNT] =
-	        (struct plan_line){.name = "background",
-	                           .label = "idle processes",
-	                           .count = processes,
-	                           .reads = processes * units->background.reads * DAY_S,
-	                           .writes = processes * units->background.writes * DAY_S};
-	for (int i = 0; i <= PLAN_CALL_COUNT; i++) {
-		out->per_day.reads += out->calls[i].reads;
-		out->per_day.writes += out->calls[i].writes;
-	}
+	if (in->no_events)
+		return 0;
+	return (double)in->new_users_per_day * PLAN_USER_EVENTS +
+	       (double)in->new_devices_per_day * PLAN_DEVICE_EVENTS +
+	       (double)in->locks_per_day * PLAN_LOCK_EVENTS;
 }
 
-/* What idle processes ask has no peak. A table has at least one unit of each. */
+static void works_count(const struct plan_input *in, double *out)
+{
+	double events = events_count(in);
+
+	out[PLAN_MESSAGE] = (double)in->messages_per_day;
+	out[PLAN_BROADCAST_MESSAGE] = (double)in->broadcast_messages_per_day;
+	out[PLAN_RECEIPT] = (double)in->messages_per_day + (double)in->broadcast_messages_per_day;
+	out[PLAN_EVENT_DELIVERED] = events * (double)in->targets;
+	out[PLAN_EVENT_CONSUMED] = events * (double)in->consumers;
+}
+
+static void line_add(struct plan *out, const struct plan_name *what, double count,
+                     const struct plan_cost *each, double times)
+{
+	struct plan_line *line = &out->calls[out->call_count++];
+
+	*line = (struct plan_line){.name = what->name,
+	                           .label = what->label,
+	                           .count = count,
+	                           .reads = count * times * each->reads,
+	                           .writes = count * times * each->writes};
+	out->per_day.reads += line->reads;
+	out->per_day.writes += line->writes;
+}
+
+static void calls_add(const struct plan_input *in, const struct plan_units *units, struct plan *out)
+{
+	static const struct plan_name processes = {"background", "idle processes"};
+	const double                  waiting[PLAN_IDLE_COUNT] = {
+	                         [PLAN_IDLE_TARGET] = (double)in->targets, [PLAN_IDLE_CONSUMER] = (double)in->consumers};
+	double counts[PLAN_CALL_COUNT], works[PLAN_WORK_COUNT];
+
+	calls_count(in, counts);
+	works_count(in, works);
+	for (int i = 0; i < PLAN_CALL_COUNT; i++)
+		line_add(out, &plan_calls[i], counts[i], &units->calls[!in->no_events][i], 1);
+	for (int i = 0; i < PLAN_WORK_COUNT; i++)
+		line_add(out, &plan_works[i], works[i], &units->works[i], 1);
+	line_add(out, &processes, (double)in->processes, &units->background, DAY_S);
+	for (int i = 0; i < PLAN_IDLE_COUNT; i++)
+		line_add(out, &plan_idles[i], waiting[i], &units->idles[i], DAY_S);
+	assert(out->call_count == PLAN_LINES);
+}
+
+/* What waits has no peak. A table has at least one unit of each. */
 static void rates_add(const struct plan_input *in, double tables, struct plan *out)
 {
-	const struct plan_line *idle = &out->calls[PLAN_CALL_COUNT];
-	double                  factor = (double)in->peak_factor;
-	double                  utilisation = (double)in->utilisation_percent / PER_CENT;
+	struct plan_cost idle = {0, 0};
+	double           factor = (double)in->peak_factor;
+	double           utilisation = (double)in->utilisation_percent / PER_CENT;
 
+	for (int i = PLAN_IDLE_LINE; i < PLAN_LINES; i++) {
+		idle.reads += out->calls[i].reads;
+		idle.writes += out->calls[i].writes;
+	}
 	out->average = (struct plan_cost){out->per_day.reads / DAY_S, out->per_day.writes / DAY_S};
-	out->peak.reads = ((out->per_day.reads - idle->reads) * factor + idle->reads) / DAY_S;
-	out->peak.writes = ((out->per_day.writes - idle->writes) * factor + idle->writes) / DAY_S;
+	out->peak.reads = ((out->per_day.reads - idle.reads) * factor + idle.reads) / DAY_S;
+	out->peak.writes = ((out->per_day.writes - idle.writes) * factor + idle.writes) / DAY_S;
 	out->read_capacity = fmax(ceil(out->peak.reads / utilisation), tables);
 	out->write_capacity = fmax(ceil(out->peak.writes / utilisation), tables);
 }

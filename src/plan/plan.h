@@ -14,6 +14,14 @@ enum {
 	PLAN_ROTATIONS_PAID = 2, /* of a KMS key; later ones cost nothing more */
 	PLAN_COSTS_MAX = 10,
 	PLAN_COUNT_LIFE_S = 7200, /* of a count of failures, as shipped */
+
+	/* Events: of a user with an address, of a device, of a lock that is set and ends. */
+	PLAN_USER_EVENTS = 2,
+	PLAN_DEVICE_EVENTS = 1,
+	PLAN_LOCK_EVENTS = 2,
+
+	PLAN_LINES = PLAN_CALL_COUNT + PLAN_WORK_COUNT + 1 + PLAN_IDLE_COUNT,
+	PLAN_IDLE_LINE = PLAN_CALL_COUNT + PLAN_WORK_COUNT, /* from here on: what waits, and has no peak */
 };
 
 /* Whole numbers, as options give them. */
@@ -23,6 +31,7 @@ struct plan_input {
 	uint64_t locks_per_day, locked_per_day, new_users_per_day, new_devices_per_day;
 	uint64_t checks_per_login, limits_per_login, limit_keys;
 	uint64_t user_reads_per_day, device_refreshes_per_day, device_lists_per_day;
+	uint64_t messages_per_day, broadcast_messages_per_day, targets, consumers;
 	uint64_t peak_factor, utilisation_percent;
 	uint64_t processes, event_days;
 	uint64_t backups, kms_rotations, stream_reads_per_day;
@@ -43,7 +52,8 @@ struct plan_money {
 };
 
 struct plan {
-	struct plan_line  calls[PLAN_CALL_COUNT + 1]; /* the last: what idle processes ask */
+	struct plan_line  calls[PLAN_LINES];
+	unsigned          call_count;
 	struct plan_line  stores[PLAN_STORE_COUNT];
 	struct plan_cost  per_day, average, peak;        /* units; the latter two per second */
 	double            write_capacity, read_capacity; /* provisioned */

@@ -72,12 +72,13 @@ void push_target_close(struct push_target *t)
 	free(t);
 }
 
-static void wake(void *ctx)
+static void wake(void *ctx, uint32_t shards)
 {
 	struct push *p = ctx;
 
 	for (unsigned i = 0; i < p->started; i++)
-		worker_wake(&p->shards[i].worker);
+		if (shards >> i & 1)
+			worker_wake(&p->shards[i].worker);
 }
 
 void push_put(struct push *p, struct push_target *target)
@@ -92,7 +93,7 @@ void push_put(struct push *p, struct push_target *target)
 	atomic_store(&p->services->push_rate, rate);
 	atomic_store(&p->services->push_on_unknown, on_unknown);
 	atomic_store(&p->on, on);
-	wake(p);
+	wake(p, UINT32_MAX);
 }
 
 static bool is_on(void *ctx)
@@ -547,7 +548,7 @@ static void shard_round(struct worker *w, void *ctx)
 	while (sent && worker_goes_on(w) &&
 	       dead_some(s)) /* of these calls: the next round may be a second away */
 		;
-	if (s->who.shard == 0)
+	if (s->who.shard == 0 || sent)
 		count_queued(s);
 }
 

@@ -73,8 +73,9 @@ struct changes {
 	struct table_write        *attached;     /* see changes_attach_put */
 	uint32_t                   attached_count;
 	struct known              *known; /* is told what was committed; NULL: nobody is */
-	int64_t due_s;     /* the first lock that it sets ends then; 0: it sets none that ends */
-	bool    signs_out; /* it queues a sign-out (sign_out.h) */
+	int64_t  due_s;       /* the first lock that it sets ends then; 0: it sets none that ends */
+	bool     signs_out;   /* it queues a sign-out (sign_out.h) */
+	uint32_t push_shards; /* it queues push messages (push.h) in these: bit by shard */
 
 	/* What was read, unless the table is alone. */
 	struct row_read       *rows;

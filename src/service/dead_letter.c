@@ -56,6 +56,8 @@ static void record_write(struct row *row, const struct sync_record *q)
 	text_write(row, "phone", &q->fields.phone);
 	if (q->fields.attributes.count > 0)
 		row_set(row, "attributes", (struct value){.type = VALUE_M, .map = q->fields.attributes});
+	if (q->fields.attributes_go)
+		row_set(row, "attributesGo", value_bool(true));
 	if (q->has_time)
 		row_set_i64(row, "syncTime", q->time_ms);
 	if (q->has_sequence)
@@ -91,7 +93,8 @@ static struct sync_record record_read(const struct item *row)
 	                                 verified != NULL && verified->type == VALUE_BOOL && verified->truth,
 	                         .fields = {.first_name = text_read(row, "firstName"),
 	                                    .last_name = text_read(row, "lastName"),
-	                                    .phone = text_read(row, "phone")},
+	                                    .phone = text_read(row, "phone"),
+	                                    .attributes_go = item_get(row, BYTES("attributesGo")) != NULL},
 	                         .time_ms = row_i64(row, "syncTime", -1),
 	                         .sequence = row_i64(row, "syncSequence", -1),
 	                         .complete = item_get(row, BYTES("complete")) != NULL,

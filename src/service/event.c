@@ -116,6 +116,7 @@ void ctx_published(struct context *ctx)
 	const struct event_post    *post = &ctx->services->event_post;
 	const struct expiry_post   *expiry = &ctx->services->expiry_post;
 	const struct sign_out_post *sign_outs = &ctx->services->sign_out_post;
+	const struct push_post     *push = &ctx->services->push_post;
 	struct event_numbers       *numbers = ctx->services->event_numbers;
 
 	for (const struct event_pending *p = ctx->changes.told; p != NULL && numbers != NULL; p = p->next)
@@ -126,6 +127,8 @@ void ctx_published(struct context *ctx)
 		expiry->due(expiry->ctx, ctx->changes.due_s);
 	if (ctx->changes.signs_out && sign_outs->wake != NULL)
 		sign_outs->wake(sign_outs->ctx);
+	if (ctx->changes.push_shards != 0 && push->wake != NULL)
+		push->wake(push->ctx, ctx->changes.push_shards);
 }
 
 void ctx_published_join(struct context *to, const struct context *from)

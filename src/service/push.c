@@ -14,7 +14,7 @@ bool push_is_on(const struct services *s)
 void push_wake(const struct services *s)
 {
 	if (s->push_post.wake != NULL)
-		s->push_post.wake(s->push_post.ctx);
+		s->push_post.wake(s->push_post.ctx, UINT32_MAX);
 }
 
 /* ---- queueing ---- */
@@ -104,6 +104,7 @@ enum err_code push_enqueue(struct context *ctx, struct notification *n, const st
 		          &b);
 		c.messages[shard] += part;
 		c.changed[shard] = true;
+		ctx->changes.push_shards |= UINT32_C(1) << shard;
 	}
 	counts_put(ctx, &c);
 	n->messages += count;

@@ -99,7 +99,7 @@ struct push_numbers {
 
 /* Is somebody there who sends? */
 bool push_is_on(const struct services *s);
-void push_wake(const struct services *s);
+void push_wake(const struct services *s); /* all workers; a commit that queues wakes those of its shards */
 
 /* ---- queueing ---- */
 

@@ -61,7 +61,7 @@ struct push_settings {
 /* Who sends push messages (push.h). All zeros: nobody does. */
 struct push_post {
 	bool (*is_on)(void *ctx);
-	void (*wake)(void *ctx);
+	void (*wake)(void *ctx, uint32_t shards); /* bit by shard */
 	void                      *ctx;
 	const struct push_numbers *numbers; /* for the metrics; NULL: nobody counts */
 };

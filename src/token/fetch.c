@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "token/fetch.h"
 
+#include "base/date.h"
 #include "outbound/outbound.h"
 
 /* "https://host:port/path" in two: scheme, host and port with a NUL after them; the path, "/" if there is none. */
@@ -20,7 +21,7 @@ static struct bytes url_split(struct bytes url, struct arena *a, const char **or
 }
 
 static enum err_code get(void *ctx, const struct token_route *route, struct bytes url, struct arena *a,
-                         struct bytes *body, struct err *err)
+                         struct token_fetched *fetched, struct err *err)
 {
 	struct clock            *clock = ctx;
 	static const int64_t     wait_us = TOKEN_FETCH_S * 1000000;
@@ -46,7 +47,9 @@ static enum err_code get(void *ctx, const struct token_route *route, struct byte
 		return rc;
 	if (answer.status != 200)
 		return err_set(err, ERR_OVERLOADED, "the issuer answered %d", answer.status);
-	*body = answer.body;
+	*fetched = (struct token_fetched){.body = answer.body};
+	if (!date_read_http(outbound_header_get(&answer, "date"), &fetched->date_s))
+		fetched->date_s = 0;
 	return ERR_NONE;
 }
 

@@ -400,7 +400,7 @@ static bool is_ahead(const struct issuers *all, const struct source *s)
 }
 
 /* (8) */
-static void note_ahead(const struct issuers *all, struct issuer *i, int64_t ahead_us)
+static void note_ahead(const struct issuers *all, const struct issuer *i, int64_t ahead_us)
 {
 	int64_t until_us = clock_steady_us(all->clock) + ISSUER_AHEAD_KEPT_S * second_us;
 
@@ -496,6 +496,22 @@ enum token_outcome issuers_verify(struct issuers *all, const struct token_call *
 
 /* ---- fetching ---- */
 
+/* (8) An answer of the issuer tells its clock, also if no token of it was seen yet. One from a cache is dated back, and says nothing. */
+static enum err_code document_get(const struct issuers *all, const struct issuer *i, struct bytes url,
+                                  struct arena *a, struct bytes *text, struct err *err)
+{
+	struct token_fetched fetched = {0};
+	int64_t              ahead_us;
+
+	if (all->fetch.get(all->fetch.ctx, &i->route, url, a, &fetched, err) != ERR_NONE)
+		return err->code;
+	ahead_us = fetched.date_s * second_us - clock_wall_us(all->clock);
+	if (fetched.date_s > 0 && ahead_us >= ISSUER_AHEAD_S * second_us)
+		note_ahead(all, i, ahead_us);
+	*text = fetched.body;
+	return ERR_NONE;
+}
+
 /* Where the keys are, by what the issuer itself says. */
 static enum err_code discover(const struct issuers *all, const struct issuer *i, const struct token_call *c,
                               struct bytes *url, struct err *err)
@@ -507,7 +523,7 @@ static enum err_code discover(const struct issuers *all, const struct issuer *i,
 	struct json       *tree;
 	const struct json *issuer, *keys;
 
-	if (all->fetch.get(all->fetch.ctx, &i->route, where, c->arena, &text, err) != ERR_NONE)
+	if (document_get(all, i, where, c->arena, &text, err) != ERR_NONE)
 		return err->code;
 	if (text.len > ISSUER_DISCOVERY_BYTES_MAX)
 		return err_set(err, ERR_INVALID, "discovery: more than %d bytes", ISSUER_DISCOVERY_BYTES_MAX);
@@ -537,7 +553,7 @@ static enum err_code keys_fetch(const struct issuers *all, const struct issuer *
 	if (url.len == 0)
 		rc = discover(all, i, &c, &url, err);
 	if (rc == ERR_NONE)
-		rc = all->fetch.get(all->fetch.ctx, &i->route, url, &a, &text, err);
+		rc = document_get(all, i, url, &a, &text, err);
 	if (rc == ERR_NONE)
 		rc = jwks_read(reader, &a, text, out, err);
 	arena_release(&a);

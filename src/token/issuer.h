@@ -17,7 +17,8 @@
  * (7) Issuers are counted: whoever holds a reference may go on with them while others are in force already.
  * (8) Whoever compares `iat` with a time of ours adds `ahead_s` to that time. An issuer whose tokens were never dated ahead of our
  *     clock gets a second, for clocks that differ by fractions of one. One that was seen ahead by a second or more, within
- *     AHEAD_KEPT_S, gets its whole leeway, as does a token that is dated ahead itself. Never more than the leeway.
+ *     AHEAD_KEPT_S, by a token or by the Date of its answers, gets its whole leeway, as does a token that is dated ahead itself. Never
+ *     more than the leeway.
  *     Why: docs/decisions/061-one-mailbox-and-one-issuer.md.
  * (9) `sub` means something only together with its issuer. An issuer speaks for the users of one provider, if it names one.
  *
@@ -51,11 +52,16 @@ struct token_route {
 	bool        allow_private; /* on this machine, or in this network */
 };
 
+struct token_fetched {
+	struct bytes body;
+	int64_t      date_s; /* the issuer's clock, as its answer says; 0: it does not */
+};
+
 /* Gets what is at the URL, into the arena. Bounds the time it takes and what it reads, follows no redirects, and takes no
  * answer but 200. */
 struct token_fetch {
 	enum err_code (*get)(void *ctx, const struct token_route *route, struct bytes url, struct arena *a,
-	                     struct bytes *body, struct err *err);
+	                     struct token_fetched *out, struct err *err);
 	void *ctx;
 };
 

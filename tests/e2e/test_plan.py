@@ -52,9 +52,18 @@ def test_more_of_anything_costs_more():
     base = planned(*LOAD)["usd_per_month"]["all"]["on_demand"]
     for more in (["--second-factor-percent", "50"], ["--checks-per-login", "1"], ["--limits-per-login", "1"], ["--locks-per-day", "9"],
                  ["--new-users-per-day", "9"], ["--processes", "3"], ["--pitr"], ["--backups", "2"], ["--kms"],
+                 ["--messages-per-day", "9"], ["--broadcast-messages-per-day", "900"], ["--targets", "1"], ["--consumers", "1"],
                  ["--stream-reads-per-day", "1000"], ["--device-lists-per-day", "100"], ["--failed-percent", "40"]):
         assert planned(*LOAD, *more)["usd_per_month"]["all"]["on_demand"] > base, more
     assert planned(*LOAD, "--new-users-per-day", "9", "--no-events")["bytes"] < planned(*LOAD, "--new-users-per-day", "9")["bytes"]
+
+
+def test_push_targets_and_consumers_are_in_the_plan():
+    found = planned(*LOAD, "--messages-per-day", "50", "--broadcast-messages-per-day", "400", "--targets", "2", "--consumers", "3", "--new-users-per-day", "10")["per_day"]
+    assert [found[name]["count"] for name in ("message", "broadcast_message", "receipt", "event_delivered", "event_consumed", "target", "consumer")] == [50, 400, 450, 40, 60, 2, 3]
+    assert all(found[name]["read_units"] > 0 for name in ("message", "broadcast_message", "event_delivered", "event_consumed"))
+    text = plan(*LOAD, "--messages-per-day", "50", "--targets", "2").stdout
+    assert "push messages to users" in text and "targets that wait" in text and "consumers" not in text
 
 
 def test_rotations_of_a_kms_key_are_named_and_the_third_costs_nothing():

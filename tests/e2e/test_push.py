@@ -97,9 +97,9 @@ def test_a_token_of_expos_may_be_a_uuid(server, expo):
 def test_a_malformed_token_spoils_no_other_entry_of_feedback(server):
     user = new_id()
     token = register(server, user, "d")
-    results = [{"token": one, "error": "DeviceNotRegistered"} for one in ("nonsense", token, "x" * 5000)]
+    results = [{"token": one, "error": "DeviceNotRegistered"} for one in ("nonsense", token, "x" * 5000, "")]
     answer = ok(server, "POST", "/v1/devices/feedback", {"results": results})
-    assert answer["outcomes"] == ["invalid", "disabled", "invalid"] and not is_active(server, user, "d")
+    assert answer["outcomes"] == ["invalid", "disabled", "invalid", "invalid"] and not is_active(server, user, "d")
 
 
 def test_an_idempotency_key_sends_once(server, expo):

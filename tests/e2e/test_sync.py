@@ -458,6 +458,20 @@ def test_each_status_of_a_pool_is_what_the_table_says(synced, receiver):
     assert all(f"`{name}`" in table for name, _, _ in STANDING if name != "NEW_STATUS")
 
 
+def test_an_answer_that_is_not_what_cognito_answers_makes_nobody_active(synced, receiver):
+    receiver.add(3)
+    as_it_is = receiver.record
+    wrong = {0: {"Enabled": "false"}, 1: {"Enabled": None}, 2: {"UserStatus": 5}}
+    receiver.record = lambda name, attributes: {**as_it_is(name, attributes), **wrong[int(name[-1])]}
+    assert reconciled(synced)["left_out"] == 3
+    assert {status(synced, f"user-{i:05d}") for i in range(3)} == {None}
+    receiver.list_users = lambda body: {"Users": [None, 5, "x", [], {}, {"Attributes": {"Name": "sub"}}, {"Attributes": [None, 5, {"Name": 5, "Value": []}]}]}
+    assert reconciled(synced)["unreadable"] == 7
+    receiver.list_users = lambda body: {"Users": {}}
+    started(synced, "/v1/sync/reconcile", {})
+    assert synced.v1.send("GET", "/livez").status == 200
+
+
 def test_cognito_local_every_status_that_it_can_produce(tmp_path):
     """With the emulator itself: unconfirmed, confirmed, invited, disabled, enabled again, an address that changes, a user who is deleted."""
     server, cognito = Server(), None
@@ -559,6 +573,22 @@ def test_a_record_that_is_sent_says_whether_it_is_complete(server):
     assert (partial["email"], partial["lastName"]) == ("a@example.org", "Lee")
     whole = sent(email="b@example.org", emailVerified=True, firstName="Anna", complete=True)["user"]
     assert whole["email"] == "b@example.org" and "lastName" not in whole
+
+
+def test_attributes_that_go_also_go_if_the_record_was_a_dead_letter_first(server):
+    record = {"provider": "idp", "id": "kim", "updatedAt": "2026-11-01T00:00:00Z", "attributes": {"tier": "gold"}}
+    assert server.v1.post("/v1/sync/users", record).status in (200, 201)
+    owner = server.v1.post("/v1/sync/users", {"provider": "idp", "id": "owner", "email": "taken@example.org", "emailVerified": True})
+    assert owner.status == 201, owner.body
+    later = {**record, "updatedAt": "2026-11-02T00:00:00Z", "attributes": None, "email": "taken@example.org", "emailVerified": True}
+    assert server.v1.post("/v1/sync/events", later).json()["outcome"] == "dead_lettered"
+    assert user(server, "kim").json()["attributes"] == {"tier": "gold"}
+    assert server.v1.send("GET", "/v1/sync/dead-letters/idp/kim").json()["record"]["attributes"] is None
+    moved = {"provider": "idp", "id": "owner", "email": "other@example.org", "emailVerified": True, "complete": True}
+    assert server.v1.post("/v1/sync/users", moved).status == 200
+    redriven = server.v1.send("POST", "/v1/sync/dead-letters/idp/kim/redrive", b"")
+    assert redriven.json() == {"outcome": "updated"}, redriven.body
+    assert user(server, "kim").json().get("attributes", {}) == {}
 
 
 def test_a_time_in_2099_freezes_nobody(server):

@@ -34,6 +34,10 @@ static void data_open(struct data *d)
 	}
 	for (int i = 0; i < PLAN_STORE_COUNT; i++)
 		d->units.stores[i] = 1000;
+	for (int i = 0; i < PLAN_WORK_COUNT; i++)
+		d->units.works[i] = (struct plan_cost){3, 4};
+	for (int i = 0; i < PLAN_IDLE_COUNT; i++)
+		d->units.idles[i] = (struct plan_cost){0.25, 0.125};
 	d->units.background = (struct plan_cost){0.5, 0};
 	d->units.tables = 3;
 }
@@ -103,6 +107,44 @@ TEST(plan, a_login_after_many_failures_is_one_login)
 	assert_true(close_to(d.plan.calls[PLAN_SIGN_IN].count, 0));
 	assert_true(close_to(d.plan.calls[PLAN_SIGN_IN_AFTER].count, 86400));
 	assert_true(close_to(d.plan.calls[PLAN_FAILURE].count, 3 * 86400));
+	data_close(&d);
+}
+
+TEST(plan, push_targets_and_consumers_are_counted_and_those_that_wait_have_no_peak)
+{
+	struct plan_input in = {.users = 1,
+	                        .peak_factor = 10,
+	                        .utilisation_percent = 50,
+	                        .new_users_per_day = 10,
+	                        .new_devices_per_day = 5,
+	                        .locks_per_day = 2,
+	                        .messages_per_day = 100,
+	                        .broadcast_messages_per_day = 1000,
+	                        .targets = 3,
+	                        .consumers = 2};
+	const double      events = 10 * 2 + 5 + 2 * 2;
+	struct data       d;
+	struct plan_line *works;
+
+	data_open(&d);
+	plan_make(&in, &d.units, &d.prices, &d.plan);
+	works = &d.plan.calls[PLAN_CALL_COUNT];
+	assert_true(close_to(works[PLAN_MESSAGE].reads, 300) && close_to(works[PLAN_MESSAGE].writes, 400));
+	assert_true(close_to(works[PLAN_BROADCAST_MESSAGE].reads, 3000));
+	assert_true(close_to(works[PLAN_RECEIPT].count, 1100));
+	assert_true(close_to(works[PLAN_EVENT_DELIVERED].count, 3 * events));
+	assert_true(close_to(works[PLAN_EVENT_CONSUMED].writes, 2 * events * 4));
+	assert_true(close_to(d.plan.calls[PLAN_IDLE_LINE + 1].reads, 3 * 0.25 * 86400)); /* targets */
+	assert_true(close_to(d.plan.calls[PLAN_IDLE_LINE + 2].writes, 2 * 0.125 * 86400));
+	in.peak_factor = 1;
+	in.new_users_per_day = in.new_devices_per_day = in.locks_per_day = 0;
+	in.messages_per_day = in.broadcast_messages_per_day = 0;
+	plan_make(&in, &d.units, &d.prices, &d.plan);
+	assert_true(close_to(d.plan.peak.reads, 5 * 0.25) && close_to(d.plan.average.reads, 5 * 0.25));
+	in.no_events = true;
+	in.new_users_per_day = 10;
+	plan_make(&in, &d.units, &d.prices, &d.plan);
+	assert_true(close_to(d.plan.calls[PLAN_CALL_COUNT + PLAN_EVENT_DELIVERED].count, 0));
 	data_close(&d);
 }
 

@@ -229,6 +229,43 @@ TEST(push, the_queue_takes_its_maximum_and_refuses_one_more_and_nothing_is_done_
 	service_close(&s);
 }
 
+static void note_woken(void *ctx, uint32_t shards)
+{
+	*(uint32_t *)ctx |= shards;
+}
+
+static enum err_code enqueue_broadcast(struct turn *t, struct err *err)
+{
+	struct call                *c = (struct call *)t;
+	const struct push_recipient to = {.user = BYTES("ann"), .device = BYTES("d000")};
+
+	c->n.id = c->n.job = BYTES("00000000-0000-7000-8000-000000000001");
+	return push_enqueue(&t->ctx, &c->n, &to, 1, err);
+}
+
+TEST(push, what_is_queued_wakes_the_workers_of_its_shards_and_no_others)
+{
+	struct service s;
+	struct call    user, broadcast = {0};
+	uint32_t       woken = 0;
+
+	open_on(&s);
+	devices(&s, "ann", 1);
+	s.all.push_post.wake = note_woken;
+	s.all.push_post.ctx = &woken;
+	user = notifying("ann");
+	turn_take(&s, &user.turn, notify);
+	ctx_published(&user.turn.ctx);
+	assert_int_equal(__builtin_popcount(woken), 1);
+	assert_true(woken < 1u << PUSH_LANE_SHARDS);
+	woken = 0;
+	turn_take(&s, &broadcast.turn, enqueue_broadcast);
+	ctx_published(&broadcast.turn.ctx);
+	assert_int_equal(__builtin_popcount(woken), 1);
+	assert_true(woken >= 1u << PUSH_LANE_SHARDS);
+	service_close(&s);
+}
+
 TEST(push, a_call_with_room_for_one_takes_one_of_a_batch_and_the_rest_waits_on)
 {
 	struct service      s;

@@ -15,6 +15,7 @@ struct world {
 	struct arena       a;
 	struct err         err;
 	struct bytes       body;
+	int64_t            date_s;
 };
 
 static void world_open(struct world *w, struct peer *p)
@@ -34,8 +35,14 @@ static enum err_code get(struct world *w, const char *path)
 {
 	struct token_fetch f = token_fetch_https(clock_system());
 
-	return f.get(f.ctx, &w->route, arena_printf(&w->a, "http://127.0.0.1:%u%s", w->peer->port, path),
-	             &w->a, &w->body, &w->err);
+	struct token_fetched out = {.body = w->body};
+	enum err_code        rc =
+	        f.get(f.ctx, &w->route, arena_printf(&w->a, "http://127.0.0.1:%u%s", w->peer->port, path),
+	              &w->a, &out, &w->err);
+
+	w->body = out.body;
+	w->date_s = out.date_s;
+	return rc;
 }
 
 TEST(fetch, asks_for_the_path_and_brings_the_body)
@@ -49,6 +56,24 @@ TEST(fetch, asks_for_the_path_and_brings_the_body)
 	assert_non_null(strstr(w.peer->seen[0], "\r\nAccept: application/json\r\n"));
 	assert_int_equal(get(&w, ""), ERR_NONE);
 	assert_non_null(strstr(w.peer->seen[1], "GET / HTTP/1.1\r\n"));
+	world_close(&w);
+}
+
+TEST(fetch, says_what_time_it_is_at_the_issuer)
+{
+	static const char dated[] =
+	        "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 2\r\n\r\n{}";
+	static const char senseless[] = "HTTP/1.1 200 OK\r\nDate: tomorrow\r\nContent-Length: 2\r\n\r\n{}";
+	struct world      w;
+
+	world_open(&w, peer_open(0, PEER_SCRIPT({PEER_ANSWER, dated}, {PEER_ANSWER, senseless},
+	                                        {PEER_ANSWER, OK("{}")})));
+	assert_int_equal(get(&w, "/a"), ERR_NONE);
+	assert_int_equal(w.date_s, 784111777);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(get(&w, "/a"), ERR_NONE);
+		assert_int_equal(w.date_s, 0);
+	}
 	world_close(&w);
 }
 

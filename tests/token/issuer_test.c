@@ -15,6 +15,7 @@ static const int64_t now_s = 1800000000;
 /* What the issuer publishes, by path; NULL: it does not answer. */
 struct site {
 	const char *discovery, *keys, *other;
+	int64_t     date_s; /* of its answers; 0: they have none */
 	atomic_int  gets;
 	/* a fetch waits at the gate while it is shut */
 	pthread_mutex_t lock;
@@ -35,7 +36,7 @@ struct world {
 };
 
 static enum err_code site_get(void *ctx, const struct token_route *route, struct bytes url, struct arena *a,
-                              struct bytes *body, struct err *err)
+                              struct token_fetched *out, struct err *err)
 {
 	struct site *s = ctx;
 	const char  *text = s->other;
@@ -52,7 +53,7 @@ static enum err_code site_get(void *ctx, const struct token_route *route, struct
 		text = s->keys;
 	if (text == NULL)
 		return err_set(err, ERR_OVERLOADED, "nobody there");
-	*body = arena_copy(a, bytes_of(text));
+	*out = (struct token_fetched){arena_copy(a, bytes_of(text)), s->date_s};
 	return ERR_NONE;
 }
 
@@ -651,6 +652,28 @@ static void add_fetched(struct world *w)
 	add(w, (struct issuer_options){
 	               .issuer = BYTES(ISSUER), .jwks_url = BYTES(ISSUER "/keys"), .rules = rules_for_app()});
 	w->site.keys = set_of(w, &w->rsa).data;
+}
+
+/* It is dated by an issuer whose clock is ahead, and was issued before the first token that this process has seen. */
+TEST(clocks, an_issuer_whose_answers_are_dated_ahead_is_ahead_before_any_token_of_it_was_seen_8)
+{
+	static const struct {
+		int64_t date_s;
+		bool    ahead;
+	} cases[] = {
+	        {0, false}, {now_s - 3600, false}, {now_s, false}, {now_s + 1, true}, {now_s + 30, true}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct world w;
+
+		world_open(&w);
+		w.site.date_s = cases[i].date_s;
+		add_fetched(&w);
+		assert_int_equal(issuers_round(w.all, w.reader, NULL), 0);
+		assert_int_equal(told_ahead(&w), cases[i].ahead);
+		assert_int_equal(ahead_of(&w, now_s - 5), cases[i].ahead ? ISSUER_LEEWAY_S : ISSUER_AHEAD_S);
+		world_close(&w);
+	}
 }
 
 TEST(keys, are_fetched_for_the_first_token_and_kept)
