@@ -191,9 +191,9 @@ static const struct option_spec options[] = {
         {"--limits-mb", OPTION_NUMBER, "N", "memory for limits kept in memory, in MB (default: 64)",
          AT(o.limits_mb), 1, 1 << 20},
         {"--event-shards", OPTION_NUMBER, "N",
-         "with --engine dynamodb: shards of the log of events, which are for ever; 0 takes what the log has, "
-         "or one if "
-         "it is new (default: 0)",
+         "with --engine dynamodb: number of event-log shards, fixed once the log exists; 0: what the log "
+         "has, "
+         "or 16 if it is new (default: 0)",
          AT(o.event_shards), 0, EVENT_SHARDS_MAX},
         {"--hot-key-units", OPTION_NUMBER, "N",
          "with --engine dynamodb: log a warning when one key takes this many write units per second "
