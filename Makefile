@@ -5,7 +5,7 @@
 #   make test          installs, builds, runs every suite
 #   make test-asan     the C suites and the model under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make test-tsan     the C suites with threads under ThreadSanitizer
-#   make test-engines  the contract, the services and 100,000 random operations on every engine: embedded, our own server, dynoxide, dynalite
+#   make test-engines  the contract, the services and 100,000 random operations on every engine: embedded, our own server, the same behind a proxy that refuses as AWS does, dynoxide, dynalite
 #   make test-deb      the package in a clean root, under a systemd of its own (as root; downloads a small Debian once)
 #   make test-alarms   the shipped alarms under a real Prometheus: each fires, and none in an hour of normal traffic (five minutes)
 #   make test-go       the AWS SDK for Go against the server (installs 690 MB)

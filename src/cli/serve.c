@@ -196,9 +196,9 @@ static const struct option_spec options[] = {
          "global tables are refused)",
          AT(o.sole_writer_region), 0, 0},
         {"--event-shards", OPTION_NUMBER, "N",
-         "with --engine dynamodb: shards of the log of events, which are for ever; 0 takes what the log has, "
-         "or one if "
-         "it is new (default: 0)",
+         "with --engine dynamodb: number of event-log shards, fixed once the log exists; 0: what the log "
+         "has, "
+         "or 16 if it is new (default: 0)",
          AT(o.event_shards), 0, EVENT_SHARDS_MAX},
         {"--hot-key-units", OPTION_NUMBER, "N",
          "with --engine dynamodb: log a warning when one key takes this many write units per second "

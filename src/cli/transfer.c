@@ -172,6 +172,11 @@ static void say_end(const struct transfer_options *o, bool imports, const struct
 	if (total->expired > 0)
 		printf("%" PRIu64 " rows have expired since they were exported, and were left out\n",
 		       total->expired);
+	if (total->one_shard)
+		printf("The log of events keeps its one shard. A log that begins at a DynamoDB endpoint has "
+		       "16, so "
+		       "that processes are not in each other's way; docs/scaling.md says how to begin "
+		       "one.\n");
 }
 
 static int say_keys(const struct transfer_options *o)

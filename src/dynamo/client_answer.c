@@ -344,6 +344,7 @@ static enum err_code reason_take(struct arena *a, const struct json *json, const
 		return client_wrong(err, "CancellationReasons has an unknown Code");
 	if (q != NULL && !q->conditional && bytes_is(json_text(code), "ConditionalCheckFailed"))
 		return client_wrong(err, "a condition is false that was not sent");
+	out->in_the_way = bytes_is(json_text(code), "TransactionConflict");
 	if (out->code != ERR_NONE)
 		out->text = arena_printf(a, "%.*s", BYTES_ARG(client_error_text(json))).data;
 	if (q == NULL || !out->has_item)

@@ -7,6 +7,9 @@
  * (3) A table that holds rows is not imported into, unless asked for. Importing puts rows, and so can be repeated.
  * (4) After an import every row was read back and compared. A row that has expired meanwhile counts as imported.
  *
+ * (5) A log of events keeps its shards. One from a machine of its own has one, and no row that says so (service/event_shards.h). If a server has begun a log in the
+ *     table and published nothing, what its row says is replaced, unless rows are imported into existing ones.
+ *
  * A scan of a table that others write to is not its state at one moment: stop writing first. `check` compares an export with a place and
  * so tells whether something changed meanwhile. */
 #ifndef MIGRATE_EXPORT_H
@@ -31,6 +34,7 @@ struct export_order {
 
 struct migrate_total {
 	uint64_t tables, rows, expired; /* expired: left out of an import */
+	bool     one_shard;             /* (5): the log of events that was imported has one */
 };
 
 enum err_code export_run(struct place *p, const struct export_order *o, const struct migrate_watch *watch,

@@ -20,6 +20,8 @@ struct batch {
 	uint32_t                     count;
 	struct migrate_total         total;
 	uint64_t                     found; /* compared, and there */
+	bool                         log_begun,
+	        log_says; /* among what was put: rows of a log of events, and one that says its shards */
 };
 
 /* What is done with each. */
@@ -73,6 +75,53 @@ static bool has_expired(const struct batch *b, uint32_t i)
 	return schema_expired(&b->table->schema, &b->rows[i], (int64_t)time(NULL) * 1000000);
 }
 
+/* ---- the log of events (5) ---- */
+
+static bool text_is(const struct item *row, struct bytes name, const char *text)
+{
+	const struct value *v = item_get(row, name);
+
+	return v != NULL && v->type == VALUE_S && bytes_is(v->text, text);
+}
+
+/* As service/event_shards.c has it: a log has begun with its first event or reader. */
+static void log_look(struct batch *b, const struct item *row)
+{
+	if (!text_is(row, BYTES("PK"), "HEAD"))
+		return;
+	b->log_says |= text_is(row, BYTES("SK"), "SHARDS");
+	b->log_begun |= text_is(row, BYTES("SK"), "LOG#0") || text_is(row, BYTES("SK"), "CONSUMERS") ||
+	                text_is(row, BYTES("SK"), "TARGETS");
+}
+
+/* Only where a server wrote another number: every other log without that row has one. */
+static enum err_code one_shard_put(struct batch *b, struct err *err)
+{
+	struct member      members[] = {{BYTES("PK"), value_string(BYTES("HEAD"))},
+	                                {BYTES("SK"), value_string(BYTES("SHARDS"))},
+	                                {BYTES("logShards"), value_i64(1)}};
+	struct table_write row = {.kind = TABLE_PUT, .table = b->table->schema.name, .item = {members, 3}};
+	struct table_get   get = {.table = row.table, .key = {members, 2}, .consistent = true};
+	struct table_batch_get_result there;
+
+	if (place_batch_get(b->place, &b->arena, &(struct table_batch_get){&get, 1}, &there, err) != ERR_NONE)
+		return err->code;
+	if (!there.skipped[0] && !there.results[0].found)
+		return ERR_NONE;
+	return place_batch_write(b->place, &b->arena, &(struct table_batch_write){&row, 1}, err);
+}
+
+static enum err_code log_settle(struct batch *b, const struct import_order *o, struct err *err)
+{
+	bool one = b->log_begun && !b->log_says;
+
+	b->log_begun = b->log_says = false;
+	if (!one || o->check)
+		return ERR_NONE;
+	b->total.one_shard = true;
+	return o->into_existing ? ERR_NONE : one_shard_put(b, err);
+}
+
 /* ---- writing ---- */
 
 static enum err_code batch_put(struct batch *b, struct err *err)
@@ -85,6 +134,7 @@ static enum err_code batch_put(struct batch *b, struct err *err)
 			b->total.expired++;
 			continue;
 		}
+		log_look(b, &b->rows[i]);
 		writes[q.count++] = (struct table_write){
 		        .kind = TABLE_PUT, .table = b->table->schema.name, .item = b->rows[i]};
 	}
@@ -275,6 +325,8 @@ static enum err_code table_import(struct batch *b, const struct import_order *o,
 	if (o->check)
 		b->total.rows += b->table->total.rows;
 	b->total.tables++;
+	if (log_settle(b, o, err) != ERR_NONE)
+		return err->code;
 	return o->into_existing ? ERR_NONE : extra_check(b, err);
 }
 

@@ -28,8 +28,8 @@ struct aws_credentials {
 	bool                  fetching;
 	struct arena          present_arena; /* of the credential in force */
 	struct aws_credential present;       /* key_id is empty until the first fetch */
-	struct err            failure;       /* of the last fetch, until again_us */
-	int64_t               again_us;      /* steady */
+	struct err            failure;       /* of the last fetch; ERR_NONE: it brought some */
+	int64_t               again_us;      /* steady: not fetched before (4) */
 };
 
 /* What a fetch needs. */
@@ -303,25 +303,22 @@ static enum err_code instance_fetch(const struct fetch *f, struct err *err)
 	return answer_json(f, keys, err);
 }
 
-static enum err_code fetch(struct aws_credentials *c, struct arena *a, struct aws_credential *out,
-                           struct err *err)
+static enum err_code fetch(struct fetch *f, struct err *err)
 {
-	struct fetch f = {c, a, clock_steady_us(c->clock) + (int64_t)CREDENTIALS_FETCH_S * 1000000, out};
-
-	switch (c->setup.source) {
+	switch (f->c->setup.source) {
 	case SOURCE_ROLE:
-		return role_fetch(&f, err);
+		return role_fetch(f, err);
 	case SOURCE_WEB_IDENTITY:
-		return web_identity_fetch(&f, err);
+		return web_identity_fetch(f, err);
 	case SOURCE_CONTAINER:
-		return container_fetch(&f, err);
+		return container_fetch(f, err);
 	case SOURCE_INSTANCE:
-		return instance_fetch(&f, err);
+		return instance_fetch(f, err);
 	case SOURCE_ENVIRONMENT:
 	case SOURCE_PROFILE:
 		break;
 	}
-	*out = c->present;
+	*f->out = f->c->present;
 	return ERR_NONE;
 }
 
@@ -342,29 +339,40 @@ static int64_t left_s(const struct aws_credentials *c)
 	                                 : c->present.expires_s - clock_wall_us(c->clock) / 1000000;
 }
 
-/* Under lock, but for the fetch itself. */
-static enum err_code refresh(struct aws_credentials *c, struct err *err)
+/* (4) Under lock. */
+static int64_t pause_s(const struct aws_credentials *c)
+{
+	int64_t quarter = left_s(c) / 4;
+
+	return quarter < CREDENTIALS_PAUSE_S_MIN   ? CREDENTIALS_PAUSE_S_MIN
+	       : quarter > CREDENTIALS_PAUSE_S_MAX ? CREDENTIALS_PAUSE_S_MAX
+	                                           : quarter;
+}
+
+/* Under lock, but for the fetch itself. What was fetched is used even if it has ended by our clock, which may be wrong. */
+static void refresh(struct aws_credentials *c)
 {
 	struct aws_credential fresh = {0};
+	int64_t               most_s = left_s(c) > 0 ? CREDENTIALS_FETCH_EARLY_S : CREDENTIALS_FETCH_S;
 	struct arena          a;
-	enum err_code         rc;
+	struct err            err = {.code = ERR_NONE};
 
 	c->fetching = true;
 	pthread_mutex_unlock(&c->lock);
 	arena_init(&a);
-	rc = fetch(c, &a, &fresh, err);
+	fetch(&(struct fetch){c, &a, clock_steady_us(c->clock) + most_s * 1000000, &fresh}, &err);
 	pthread_mutex_lock(&c->lock);
-	if (rc != ERR_NONE) {
-		c->failure = *err;
-		c->again_us = clock_steady_us(c->clock) + (int64_t)CREDENTIALS_AGAIN_MS * 1000;
-	} else {
+	c->failure = err;
+	if (err.code == ERR_NONE) {
 		arena_reset(&c->present_arena);
 		credential_copy(&c->present, &fresh, &c->present_arena);
+	} else if (left_s(c) > 0) {
+		log_warn("the AWS credentials were not renewed: %s", err.text);
 	}
+	c->again_us = clock_steady_us(c->clock) + pause_s(c) * 1000000;
 	arena_release(&a);
 	c->fetching = false;
 	pthread_cond_broadcast(&c->changed);
-	return rc;
 }
 
 enum err_code aws_credentials_get(struct aws_credentials *c, struct arena *a, struct aws_credential *out,
@@ -373,22 +381,17 @@ enum err_code aws_credentials_get(struct aws_credentials *c, struct arena *a, st
 	enum err_code rc = ERR_NONE;
 
 	pthread_mutex_lock(&c->lock);
-	while (c->fetching && left_s(c) <= CREDENTIALS_REFRESH_LATE_S)
+	while (c->fetching && left_s(c) <= 0)
 		pthread_cond_wait(&c->changed, &c->lock);
-	if (!c->fetching && left_s(c) <= CREDENTIALS_REFRESH_EARLY_S) {
-		if (clock_steady_us(c->clock) < c->again_us) {
-			*err = c->failure; /* (4) */
-			rc = c->failure.code;
-		} else {
-			rc = refresh(c, err);
-		}
-		if (rc != ERR_NONE && left_s(c) > CREDENTIALS_REFRESH_LATE_S) {
-			log_warn("the AWS credentials were not renewed: %s", err->text);
-			rc = ERR_NONE;
-		}
-	}
-	if (rc == ERR_NONE)
+	if (!c->fetching && left_s(c) <= CREDENTIALS_REFRESH_EARLY_S &&
+	    clock_steady_us(c->clock) >= c->again_us)
+		refresh(c);
+	if (left_s(c) <= 0 && c->failure.code != ERR_NONE) {
+		*err = c->failure;
+		rc = err->code;
+	} else {
 		credential_copy(out, &c->present, a);
+	}
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

@@ -12,12 +12,13 @@
  * refused by name.
  *
  * What always holds
- * (1) Credentials that end are fetched anew with REFRESH_EARLY_S left by one caller, whose failure is only logged; with
- *     REFRESH_LATE_S left everybody waits for it, and a failure is an error.
+ * (1) With REFRESH_EARLY_S left one caller fetches new credentials. Until they end the present ones are used by all others, and by that one if the fetch
+ *     fails, which is only logged. Once they have ended everybody waits for the fetch, and a failure is an error.
  * (2) No text here ever holds a secret or a token. Plain http goes only to loopback and to the addresses that AWS
  *     names.
- * (3) A fetch takes at most FETCH_S in all.
- * (4) After a failed fetch nobody fetches for AGAIN_MS: those who waited for it get its error, and do not queue up
+ * (3) A fetch takes at most FETCH_S in all; FETCH_EARLY_S while the present credentials are good.
+ * (4) After each fetch, whatever it brought, there is a pause before the next: a quarter of the time that is left, PAUSE_S_MIN to PAUSE_S_MAX. So sources
+ *     whose credentials always end soon are not asked for each call, and those who waited for a fetch that failed get its error and do not queue up
  *     for more.
  *
  * Threads: any. What is handed out lives in the caller's arena. */
@@ -31,9 +32,10 @@
 
 enum {
 	CREDENTIALS_REFRESH_EARLY_S = 15 * 60,
-	CREDENTIALS_REFRESH_LATE_S = 10 * 60,
 	CREDENTIALS_FETCH_S = 10,
-	CREDENTIALS_AGAIN_MS = 1000,
+	CREDENTIALS_FETCH_EARLY_S = 4,
+	CREDENTIALS_PAUSE_S_MIN = 1,
+	CREDENTIALS_PAUSE_S_MAX = 60,
 	CREDENTIALS_TOKEN_BYTES_MAX = 16 * 1024, /* of a web identity or a session */
 };
 

@@ -239,6 +239,15 @@ static void reborn_wrong(struct transacting *x)
 	reasons_settle(x);
 }
 
+/* Has no action failed for itself? */
+static bool is_undecided(const struct transacting *x)
+{
+	for (uint32_t i = 0; i < x->q->count; i++)
+		if (x->r->reasons[i].code != ERR_NONE && !x->r->reasons[i].in_the_way)
+			return false;
+	return true;
+}
+
 static enum err_code cancelled(struct transacting *x, const struct json *answer, bool *again, struct err *err)
 {
 	struct client_action *actions = arena_array(x->arena, x->q->count + 1, sizeof(*actions));
@@ -254,7 +263,9 @@ static enum err_code cancelled(struct transacting *x, const struct json *answer,
 		return err->code;
 	if (busy)
 		return err_set(err, ERR_THROTTLED, "the DynamoDB endpoint has no room for the transaction");
-	if (reborn_mark(x, again, err) != ERR_NONE)
+	x->r->unsure = x->s->told.unsure;
+	x->r->undecided = is_undecided(x);
+	if (!x->r->undecided && reborn_mark(x, again, err) != ERR_NONE)
 		return err->code;
 	x->r->cancelled = !*again;
 	if (x->r->cancelled)

@@ -41,9 +41,9 @@ struct serve_options {
 	uint64_t    clock_jump_max_days; /* farther is refused */
 	uint64_t    limits_mb;           /* what the memory engine of limits may hold */
 	const char *sole_writer_region;  /* dynamodb: where alone global tables are written; NULL: not set */
-	uint64_t    event_shards;        /* dynamodb: of a log of events that is still to begin; 0: one */
-	uint64_t    hot_key_units;       /* per second, of one key: from there on the log warns */
-	const char *email_claims;        /* "added" or "verified": when an address is taken */
+	uint64_t event_shards;  /* dynamodb: of a log of events that is still to begin; 0: EVENT_SHARDS_NEW */
+	uint64_t hot_key_units; /* per second, of one key: from there on the log warns */
+	const char *email_claims; /* "added" or "verified": when an address is taken */
 	uint64_t    targets_per_key, consumers_per_key, followers_per_key; /* what one key may have */
 	uint64_t    metrics_ms;      /* the text of /metrics is made at most once in this time */
 	bool        private_targets; /* events may be delivered to this machine and this network */

@@ -224,7 +224,8 @@ static enum err_code commit_many(struct changes *c, struct table *t, const struc
 	for (uint32_t i = 0; i < (q->numbering == NULL ? q->count : c->count); i++)
 		if (r.reasons[i].code == ERR_INVALID)
 			return err_set(err, ERR_INVALID, "%s", r.reasons[i].text);
-	return err_set(err, ERR_CONDITION, "%s", moved_on);
+	c->unsure |= r.unsure;
+	return err_set(err, c->unsure && r.undecided ? ERR_THROTTLED : ERR_CONDITION, "%s", moved_on);
 }
 
 static enum err_code commit_alone(struct changes *c, struct table *t, struct err *err)
@@ -257,8 +258,48 @@ static void count_units(struct changes *c, const struct transaction *x, int64_t 
 	}
 }
 
+/* The version that the transaction gives a partition; NULL: it moves none. */
+static const struct table_write *version_of(const struct changes *c, const struct transaction *x)
+{
+	for (uint32_t i = 0; i < x->count; i++) {
+		struct row_place p = place_of(c, &x->actions[i]);
+
+		if (x->actions[i].kind == TABLE_PUT && p.which == TABLE_AUTH_STATE &&
+		    bytes_is(p.sk, CHANGES_VERSION_KEY))
+			return &x->actions[i];
+	}
+	return NULL;
+}
+
+/* A condition failed after a try that got no answer. An endpoint that remembers tokens would have said that the try was done. One that was restarted meanwhile has
+ * forgotten them, and the condition may have failed because of what the try itself wrote: its version tells. */
+static enum err_code commit_is_ours(struct changes *c, struct table *t, const struct transaction *x,
+                                    struct err *err)
+{
+	const struct table_write *version = version_of(c, x);
+	struct table_get_result   got;
+	struct table_get          q = {.consistent = true};
+	unsigned                  repeats = 0;
+	enum err_code             rc;
+
+	if (version == NULL)
+		return ERR_CONDITION;
+	q.table = version->table;
+	q.key = row_key_two(c->arena, row_text(&version->item, "PK"), BYTES(CHANGES_VERSION_KEY));
+	do
+		rc = t->backend->get(t, c->arena, &q, &got, err);
+	while (changes_repeat(c, t, rc, ++repeats));
+	if (rc != ERR_NONE)
+		return rc;
+	return got.found && bytes_equal(row_text(&got.item, "version"),
+	                                (struct bytes){x->token, sizeof(x->token)})
+	               ? ERR_NONE
+	               : err_set(err, ERR_CONDITION, "%s", moved_on);
+}
+
 /* The same token each time: of a transaction that was done although nobody said so, a repetition does nothing. One that
- * the table decided says that it was not done, and will not be. One that was refused for the moment says nothing. */
+ * the table decided says that it was not done, and will not be. One that was refused for the moment, or because others were in the way, says
+ * nothing: an earlier try may be late, and come after that. */
 static enum err_code commit_apart(struct changes *c, struct table *t, struct err *err)
 {
 	struct transaction          x;
@@ -278,6 +319,8 @@ static enum err_code commit_apart(struct changes *c, struct table *t, struct err
 		rc = commit_many(c, t, &q, err);
 		c->unsure |= rc == ERR_STORAGE;
 	} while (changes_repeat(c, t, rc, ++repeats));
+	if (rc == ERR_CONDITION && c->unsure)
+		rc = commit_is_ours(c, t, &x, err);
 	c->unsure = c->unsure && is_passing(rc);
 	return c->unsure ? err_set(err, ERR_STORAGE, "%s", unknown) : rc;
 }

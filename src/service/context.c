@@ -370,11 +370,10 @@ enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err
 enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct looked *first,
                           struct err *err)
 {
-	struct table_batch_get_result got;
-	struct round                  r;
-	unsigned                      repeats = 0;
-	bool                          torn = false;
-	enum err_code                 rc;
+	struct snapshot got;
+	struct round    r;
+	unsigned        repeats = 0;
+	enum err_code   rc;
 
 	round_begin(&r, ctx, which);
 	all_foreseen(ctx, which, first);
@@ -387,7 +386,7 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 		return ERR_NONE;
 	do
 		rc = snapshot_get(&ctx->changes, ctx->table, &(struct table_batch_get){r.gets, r.count}, &got,
-		                  &torn, err);
+		                  err);
 	while (again(ctx, rc, &repeats));
 	if (rc == ERR_NO_RESOURCE) {
 		all_absent(ctx, which, first);
@@ -396,9 +395,9 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 	if (rc != ERR_NONE)
 		return read_failed(ctx, which, rc, err);
 	for (uint32_t i = 0; i < r.count; i++)
-		if (!torn || !got.skipped[i])
-			looked_answer(ctx, which, &got.results[i], r.asked[i]);
-	return torn ? ctx_look_all_in(ctx, which, first, err) : ERR_NONE;
+		if (!got.torn || !got.got.skipped[i])
+			looked_answer(ctx, which, &got.got.results[i], r.asked[i]);
+	return got.torn ? ctx_look_all_in(ctx, which, first, err) : ERR_NONE;
 }
 
 /* The version row is not one of the rows. */

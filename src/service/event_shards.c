@@ -68,7 +68,9 @@ enum err_code event_shards_find(struct context *ctx, uint32_t wanted, uint32_t *
 		return err->code;
 	if (rows[SHARDS].found)
 		return row_read(rows, shards, err);
-	*shards = has_begun(rows) || wanted == 0 ? 1 : wanted;
+	if (wanted == 0)
+		wanted = ctx->table->alone ? 1 : EVENT_SHARDS_NEW;
+	*shards = has_begun(rows) ? 1 : wanted;
 	if (!ctx->table->alone)
 		row_put(ctx, &rows[SHARDS], *shards);
 	return ERR_NONE;

@@ -16,9 +16,12 @@
 
 #include "service/event.h"
 
+enum { EVENT_SHARDS_NEW = 16 }; /* of a log that begins where several processes may publish, unless set */
+
 #define EVENT_SHARDS_ROW "HEAD SHARDS" /* its key, for people */
 
-/* *shards: what the log has, from now on for ever. `wanted` is for a log that is still to begin; 0: one shard. Adds to the changes.
+/* *shards: what the log has, from now on for ever. `wanted` is for a log that is still to begin; 0: EVENT_SHARDS_NEW, or one where nobody
+ * else publishes. Adds to the changes.
  * ERR_FOREIGN_TABLE: (4), or the row says something else. */
 enum err_code event_shards_find(struct context *ctx, uint32_t wanted, uint32_t *shards, struct err *err);
 

@@ -292,22 +292,21 @@ static enum err_code one_get(struct changes *c, struct table *t, struct foreseen
 
 static enum err_code round_get(struct round *r, struct changes *c, struct table *t, struct err *err)
 {
-	struct table_batch_get        q = {r->gets, r->count};
-	struct table_batch_get_result got;
-	unsigned                      repeats = 0;
-	enum err_code                 rc;
+	struct table_batch_get q = {r->gets, r->count};
+	struct snapshot        s;
+	unsigned               repeats = 0;
+	enum err_code          rc;
 
 	if (r->count == 1)
 		return one_get(c, t, r->asked[0], &r->gets[0], err);
 	do {
-		bool torn = true;
-
-		rc = r->snapshot ? snapshot_get(c, t, &q, &got, &torn, err)
-		                 : t->backend->batch_get(t, c->arena, &q, &got, err);
-		r->snapshot = !torn;
+		s.torn = true;
+		rc = r->snapshot ? snapshot_get(c, t, &q, &s, err)
+		                 : t->backend->batch_get(t, c->arena, &q, &s.got, err);
+		r->snapshot = !s.torn;
 	} while (changes_repeat(c, t, rc, ++repeats));
 	if (rc == ERR_NONE)
-		round_answer(r, c->foresight, &got);
+		round_answer(r, c->foresight, &s.got);
 	return rc;
 }
 

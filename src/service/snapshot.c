@@ -35,17 +35,20 @@ static enum err_code read_until_same(const struct changes *c, struct table *t,
 }
 
 enum err_code snapshot_get(const struct changes *c, struct table *t, const struct table_batch_get *q,
-                           struct table_batch_get_result *r, bool *torn, struct err *err)
+                           struct snapshot *out, struct err *err)
 {
-	enum err_code rc = t->backend->transact_get(t, c->arena, q, r, err);
+	const struct table_backend *b = t->backend;
+	enum err_code               rc = b->transact_get(t, c->arena, q, &out->got, err);
 
-	*torn = false;
+	out->torn = false;
 	for (unsigned tries = 1; rc == ERR_CONDITION && t->alone && tries < SNAPSHOT_TRIES_MAX; tries++) {
 		changes_pause(c, t, tries, SNAPSHOT_PAUSE_US);
-		rc = t->backend->transact_get(t, c->arena, q, r, err);
+		rc = b->transact_get(t, c->arena, q, &out->got, err);
 	}
 	if (rc != ERR_CONDITION)
 		return rc;
-	*torn = !t->alone;
-	return t->alone ? read_until_same(c, t, q, r, err) : t->backend->batch_get(t, c->arena, q, r, err);
+	if (t->alone)
+		return read_until_same(c, t, q, &out->got, err);
+	out->torn = true;
+	return b->batch_get(t, c->arena, q, &out->got, err);
 }

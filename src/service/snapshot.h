@@ -19,8 +19,12 @@ enum {
 	SNAPSHOT_PAUSE_US = 2000,
 };
 
-/* *torn: the rows may be of several moments, and some may be skipped. */
+struct snapshot {
+	struct table_batch_get_result got;
+	bool                          torn; /* its rows may be of several moments, and some may be skipped */
+};
+
 enum err_code snapshot_get(const struct changes *c, struct table *t, const struct table_batch_get *q,
-                           struct table_batch_get_result *r, bool *torn, struct err *err);
+                           struct snapshot *out, struct err *err);
 
 #endif

@@ -130,9 +130,10 @@ struct table_batch_get {
 /* Why a transaction was cancelled, per action or get. */
 struct table_reason {
 	enum err_code code; /* ERR_NONE: this one was fine. ERR_CONDITION or ERR_INVALID */
-	const char   *text;
-	bool          has_item; /* the old item, where return_old_on_failure asked for it */
-	struct item   item;
+	bool in_the_way; /* ERR_CONDITION: another transaction was at the item, and its condition was not looked at */
+	const char *text;
+	bool        has_item; /* the old item, where return_old_on_failure asked for it */
+	struct item item;
 };
 
 /* results[i] answers gets[i]; those with `skipped` did not fit into the answer and must be asked again. */
@@ -184,10 +185,12 @@ struct table_transact_write {
 };
 
 struct table_transact_result {
-	bool                       cancelled; /* nothing was written; see reasons */
-	bool                       repeated;  /* the token was seen before: nothing was written this time */
-	struct table_reason       *reasons;   /* one an action, if cancelled */
-	struct table_write_result *results;   /* one an action, otherwise */
+	bool cancelled; /* nothing was written; see reasons */
+	bool undecided; /* cancelled only because others were in the way: it may be done later as it is */
+	bool unsure; /* cancelled, but an earlier try got no answer: that one may have been done, or may still be */
+	bool                       repeated; /* the token was seen before: nothing was written this time */
+	struct table_reason       *reasons;  /* one an action, if cancelled */
+	struct table_write_result *results;  /* one an action, otherwise */
 };
 
 /* ---- tables ---- */

@@ -77,3 +77,43 @@ def test_a_lookup_that_meets_a_write_is_answered(world):
     status, answer = server.call("/v1/users/lookup", {"email": "looked@example.com"})[:2]
     refused = proxy.set(refuse={"TransactGetItems": 0})["operations"]["TransactGetItems"]["refused"]
     assert refused == before + 2 and status == 200 and answer["user"]["id"] == "looked", answer
+
+
+# ---- writes ----
+
+
+def count_of(server, subject):
+    return server.check(subject)[1]["actions"]["STRICT"]["count"]
+
+
+def test_an_attempt_that_arrives_after_its_repetition_was_refused_counts_once(world):
+    server, proxy, _ = world
+    server.attempt("late")  # so that its rows are there
+    for n in (2, 3):
+        proxy.set(late={"TransactWriteItems": 1})
+        status, answer = server.attempt("late")
+        assert proxy.counted()["late"] == 0
+        assert (status, count_of(server, "late")) == (200, n), answer
+
+
+def test_a_repetition_that_is_refused_time_after_time_is_sent_again_with_its_token(world):
+    server, proxy, _ = world
+    proxy.set(lose={"TransactWriteItems": 1})
+    before = proxy.requests("TransactWriteItems")
+    done = server.attempt("refused")
+    assert (done[0], count_of(server, "refused"), proxy.requests("TransactWriteItems") - before) == (200, 1, 2)
+    proxy.set(late={"TransactWriteItems": 1}, refuse={"TransactWriteItems": 3})
+    status, answer = server.attempt("refused")
+    assert (status, count_of(server, "refused")) == (200, 2), answer
+
+
+def test_an_attempt_whose_answer_was_lost_counts_once_where_tokens_are_forgotten(world):
+    server, proxy, _ = world
+    proxy.set(forget=True)
+    try:
+        for n in (1, 2, 3):
+            proxy.set(lose={"TransactWriteItems": 1})
+            status, answer = server.attempt("forgotten")
+            assert (status, count_of(server, "forgotten")) == (200, n), answer
+    finally:
+        proxy.set(forget=False)

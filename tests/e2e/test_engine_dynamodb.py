@@ -18,6 +18,7 @@ import urllib.request
 import boto3
 import pytest
 
+from aws_like import AwsLike
 from conftest import ROOT, line_with_endpoint, program, stop
 
 DYNOXIDE = ROOT / "bench/node_modules/@dynoxide/linux-x64/dynoxide"
@@ -36,7 +37,7 @@ def free_port():
 
 @pytest.fixture(scope="module")
 def dynoxide():
-    """Its URL."""
+    """Its URL, or with GATEHOUSE_AWS_LIKE=1 that of a proxy before it that refuses as AWS does (aws_like.py)."""
     port = free_port()
     process = subprocess.Popen([DYNOXIDE, "serve", "--host", "127.0.0.1", "--port", str(port)],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -46,7 +47,11 @@ def dynoxide():
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 break
         time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
+    if os.environ.get("GATEHOUSE_AWS_LIKE") == "1":
+        with AwsLike(f"http://127.0.0.1:{port}") as proxy:
+            yield proxy.url
+    else:
+        yield f"http://127.0.0.1:{port}"
     stop(process)
 
 

@@ -210,14 +210,41 @@ def test_a_process_with_another_number_is_refused_and_one_without_a_number_takes
 
 def test_a_log_that_was_begun_with_one_shard_keeps_it(dynoxide, tmp_path):  # noqa: F811
     prefix = ("--table-prefix", "grown-")
-    with gatehouse(dynoxide, *prefix, data=str(tmp_path / "a")) as base:
+    with gatehouse(dynoxide, *prefix, "--event-shards", "1", data=str(tmp_path / "a")) as base:
         assert call(base, "/v1/users", {"id": "ann"})[0] == 201
     ddb = boto3.client("dynamodb", endpoint_url=dynoxide, region_name="eu-west-1")
     ddb.delete_item(TableName="grown-gatehouse-events", Key={"PK": {"S": "HEAD"}, "SK": {"S": "SHARDS"}})  # as an older program leaves it
     status, said = refusal(dynoxide, *prefix, *SET, "--data", str(tmp_path / "a"))
     assert status == WORLD and "has 1 shard, not 4" in said, said
-    with gatehouse(dynoxide, *prefix, "--event-shards", "1", data=str(tmp_path / "a")) as base:
-        assert call(base, "/v1/events")[1]["after"] == "1"
+    for options in (("--event-shards", "1"), ()):
+        with gatehouse(dynoxide, *prefix, *options, data=str(tmp_path / "a")) as base:
+            assert call(base, "/v1/events")[1]["after"] == "1"
+
+
+def test_a_new_log_at_an_endpoint_has_16_shards(dynoxide, tmp_path):  # noqa: F811
+    with gatehouse(dynoxide, "--table-prefix", "new-", data=str(tmp_path / "a")) as base:
+        for n in range(12):
+            assert call(base, "/v1/users", {"id": f"u{n}"})[0] == 201
+        after = positions(call(base, "/v1/events")[1]["after"])
+        assert len(after) == 16 and sum(after) == 12
+    assert rows(dynoxide, "new-")["HEAD", "SHARDS"]["logShards"] == {"N": "16"}
+
+
+def test_a_log_of_one_machine_keeps_its_shard_also_where_a_server_was_started_before_the_import(dynoxide, tmp_path):  # noqa: F811
+    process, base = embedded(tmp_path / "home")
+    try:
+        assert call(base, "/v1/users", {"id": "ann"})[0] == 201
+        transfer("export", "--endpoint", base, "--data", tmp_path / "home", "--to", tmp_path / "moved")
+    finally:
+        stop(process)
+    transfer("import", "--from", tmp_path / "moved", "--data", tmp_path / "a", "--keys-only")
+    with gatehouse(dynoxide, "--table-prefix", "late-", data=str(tmp_path / "a")):
+        pass  # it has begun a log of 16 shards
+    done = transfer("import", "--endpoint", dynoxide, "--region", "eu-west-1", "--table-prefix", "late-", "--from", tmp_path / "moved")
+    assert "The log of events keeps its one shard" in done.stdout, done.stdout
+    with gatehouse(dynoxide, "--table-prefix", "late-", data=str(tmp_path / "a")) as base:
+        assert call(base, "/v1/users", {"id": "bob"})[0] == 201
+        assert call(base, "/v1/events")[1]["after"] == "2"
 
 
 def test_the_embedded_engine_refuses_the_setting(tmp_path):

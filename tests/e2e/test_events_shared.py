@@ -231,7 +231,7 @@ def erased(one, user):
 def test_what_one_process_erased_is_neither_delivered_nor_answered_by_another(dynoxide):  # noqa: F811
     well, user = threading.Event(), "zoe-who-leaves"
     sink = Sink(answer=lambda event: 204 if well.is_set() else 503)
-    with Processes(dynoxide, "events-erase-", 1) as both:
+    with Processes(dynoxide, "events-erase-", 1, "--event-shards", "1") as both:
         first = both.list[0]
         first.ok("/v1/targets/hook", {"type": "webhook", "url": sink.url, "from": "first"}, "PUT")
         stream = Stream(first.base)  # so that the process keeps its newest events in memory

@@ -221,7 +221,7 @@ TEST(credentials, a_container_is_asked_with_its_token_and_again_before_they_end)
 	peer_close(p);
 }
 
-TEST(credentials, a_failed_renewal_is_borne_while_there_is_time_and_an_error_when_there_is_none)
+TEST(credentials, a_failed_renewal_is_borne_until_the_keys_end)
 {
 	struct world w;
 	struct peer *p =
@@ -239,8 +239,56 @@ TEST(credentials, a_failed_renewal_is_borne_while_there_is_time_and_an_error_whe
 	assert_int_equal(world_credential(&w), ERR_NONE); /* not asked again so soon */
 	assert_int_equal(peer_requests(p), 2);
 	clock_manual_set(&w.clock, noon_us + 51 * 60 * 1000000LL);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_int_equal(peer_requests(p), 3);
+	clock_manual_set(&w.clock, noon_us + 60 * 60 * 1000000LL - 1000000);
+	assert_int_equal(world_credential(&w), ERR_NONE); /* one second left */
+	assert_bytes(w.got.key_id, "FIRST");
+	clock_manual_set(&w.clock, noon_us + 60 * 60 * 1000000LL);
 	assert_int_equal(world_credential(&w), ERR_OVERLOADED);
 	assert_non_null(strstr(w.err.text, "403"));
+	world_release(&w);
+	peer_close(p);
+}
+
+TEST(credentials, that_end_soon_are_not_fetched_for_each_call)
+{
+	struct world w;
+	struct peer *p = peer_open(0, PEER_SCRIPT({PEER_ANSWER, KEYS("SAME", "2026-11-16T12:09:00Z")},
+	                                          {PEER_ANSWER, KEYS("SAME", "2026-11-16T12:09:00Z")},
+	                                          {PEER_ANSWER, KEYS("NEXT", "2026-11-16T12:14:00Z")}));
+
+	world_init(&w);
+	set(&w, "AWS_CONTAINER_CREDENTIALS_FULL_URI", url_of(&w, p, "/"));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_int_equal(peer_requests(p), 1);
+	clock_manual_set(&w.clock, noon_us + (CREDENTIALS_PAUSE_S_MAX + 1) * 1000000LL);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_int_equal(peer_requests(p), 2);
+	clock_manual_set(&w.clock,
+	                 noon_us + (9 * 60 - 1) * 1000000LL); /* the pause is over long before they end */
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "NEXT");
+	world_release(&w);
+	peer_close(p);
+}
+
+/* By our clock, which may be wrong: AWS decides. */
+TEST(credentials, that_came_ended_are_used_and_asked_for_again_after_a_pause)
+{
+	struct world w;
+	struct peer *p = peer_open(0, PEER_SCRIPT({PEER_ANSWER, KEYS("PAST", "2026-11-16T11:00:00Z")}));
+
+	world_init(&w);
+	set(&w, "AWS_CONTAINER_CREDENTIALS_FULL_URI", url_of(&w, p, "/"));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "PAST");
+	assert_int_equal(peer_requests(p), 1);
 	world_release(&w);
 	peer_close(p);
 }

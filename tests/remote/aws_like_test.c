@@ -36,7 +36,8 @@ static bool caller_send(struct caller *c, const char *operation, const char *bod
 	char text[2048];
 
 	snprintf(text, sizeof(text),
-	         "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-amz-json-1.0\r\nX-Amz-Target: "
+	         "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
+	         "application/x-amz-json-1.0\r\nX-Amz-Target: "
 	         "DynamoDB_20120810.%s\r\n"
 	         "Content-Length: %zu\r\n\r\n%s",
 	         operation, strlen(body), body);
@@ -284,7 +285,7 @@ TEST(proxy, refuses_the_next_requests_of_an_operation)
 
 #define COUNTED(token)                                                                                       \
 	"{\"ClientRequestToken\":\"" token "\",\"TransactItems\":[{\"Update\":{\"TableName\":\"things\","    \
-	                                   "\"Key\":{\"p\":{\"S\":\"n\"},\"s\":{\"S\":"                      \
+	"\"Key\":{\"p\":{\"S\":\"n\"},\"s\":{\"S\":"                                                         \
 	"\"0\"}},\"UpdateExpression\":\"ADD n :1\",\"ExpressionAttributeValues\":{\":1\":{\"N\":\"1\"}}}}]}"
 
 static bool counts(struct proxy_world *w, const char *n)

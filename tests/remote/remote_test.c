@@ -210,6 +210,25 @@ TEST(transaction, in_conflict_with_another_is_to_be_decided_again)
 	world_close(&w);
 }
 
+/* The first try got no answer: it may be done later. */
+TEST(transaction, in_conflict_after_a_try_that_got_no_answer_is_open)
+{
+	struct table_transact_result r;
+	struct world                 w;
+
+	world_open(&w, peer_open(0, PEER_SCRIPT(TABLE("ACTIVE"), NO_TTL, {PEER_CLOSE, ""},
+	                                        CANCELLED("{\"Code\":\"TransactionConflict\"}"),
+	                                        CANCELLED("{\"Code\":\"ValidationError\"}"),
+	                                        CANCELLED("{\"Code\":\"TransactionConflict\"}"))));
+	assert_int_equal(transact(&w, &r), ERR_NONE);
+	assert_true(r.cancelled && r.undecided && r.unsure);
+	assert_int_equal(transact(&w, &r), ERR_NONE);
+	assert_true(r.cancelled && !r.undecided && !r.unsure);
+	assert_int_equal(transact(&w, &r), ERR_NONE);
+	assert_true(r.cancelled && r.undecided && !r.unsure);
+	world_close(&w);
+}
+
 TEST(transaction, that_had_no_room_was_not_done)
 {
 	struct table_transact_result r;

@@ -407,6 +407,8 @@ struct mute {
 	unsigned      calls;
 	bool          out;
 	char          tokens[8][64];
+	bool          ours;  /* what was sent first has been done */
+	enum err_code looks; /* what a look at its version is answered with */
 };
 
 static enum err_code mute_transact(struct table *t, struct arena *a, const struct table_transact_write *q,
@@ -427,7 +429,21 @@ static bool mute_out(const struct table *t)
 	return ((const struct mute *)t)->out;
 }
 
-static const struct table_backend mute_backend = {.transact_write = mute_transact, .out = mute_out};
+static enum err_code mute_get(struct table *t, struct arena *a, const struct table_get *q,
+                              struct table_get_result *r, struct err *err)
+{
+	const struct mute *m = (struct mute *)t;
+	struct row         row;
+
+	(void)q;
+	row_init(&row, a);
+	row_set_text(&row, "version", bytes_of(m->ours ? m->tokens[0] : "another"));
+	*r = (struct table_get_result){.found = true, .item = row_item(&row)};
+	return m->looks == ERR_NONE ? ERR_NONE : err_set(err, m->looks, "as the test wants it");
+}
+
+static const struct table_backend mute_backend = {
+        .get = mute_get, .transact_write = mute_transact, .out = mute_out};
 
 static enum err_code commit_to(struct service *s, struct mute *m, bool *unsure)
 {
@@ -462,6 +478,25 @@ TEST(changes, that_were_sent_and_then_refused_are_unknown_and_not_undone)
 	m = (struct mute){.answers = {ERR_OVERLOADED, ERR_LIMIT}};
 	assert_int_equal(commit_to(&s, &m, &unsure), ERR_LIMIT);
 	assert_false(unsure);
+	service_close(&s);
+}
+
+/* An endpoint that was restarted has forgotten the token of what it did. */
+TEST(changes, that_are_refused_because_of_themselves_were_made)
+{
+	struct mute    m = {.answers = {ERR_STORAGE, ERR_CONDITION}, .ours = true};
+	struct service s;
+	bool           unsure;
+
+	service_open(&s, NULL);
+	assert_int_equal(commit_to(&s, &m, &unsure), ERR_NONE);
+	assert_false(unsure);
+	m = (struct mute){.answers = {ERR_CONDITION},
+	                  .ours = true}; /* nothing was sent before: no need to look */
+	assert_int_equal(commit_to(&s, &m, &unsure), ERR_CONDITION);
+	m = (struct mute){.answers = {ERR_STORAGE, ERR_CONDITION}, .looks = ERR_OVERLOADED};
+	assert_int_equal(commit_to(&s, &m, &unsure), ERR_STORAGE);
+	assert_true(unsure);
 	service_close(&s);
 }
 

@@ -77,13 +77,13 @@ TEST(event_shards, of_a_new_log_are_as_the_first_who_starts_wants_them)
 	scene_close(&x);
 }
 
-TEST(event_shards, are_one_unless_set_and_stay_so)
+TEST(event_shards, are_16_unless_set_where_several_publish_and_stay_so)
 {
 	struct scene x;
 
 	scene_open_anywhere(&x, 1, true);
-	assert_int_equal(found_by(&x, 0), 1);
-	assert_int_equal(found_by(&x, 4), 1);
+	assert_int_equal(found_by(&x, 0), EVENT_SHARDS_NEW);
+	assert_int_equal(found_by(&x, 4), EVENT_SHARDS_NEW);
 	scene_close(&x);
 }
 

@@ -81,12 +81,12 @@ static void scripted_init(struct scripted_table *s, bool alone, unsigned refusal
 	s->changes = (struct changes){.arena = &s->arena, .random = scripted_random};
 }
 
-static enum err_code take(struct scripted_table *s, struct table_batch_get_result *r, bool *torn)
+static enum err_code take(struct scripted_table *s, struct snapshot *r)
 {
 	struct table_get gets[ROWS] = {0};
 	struct err       err;
 
-	return snapshot_get(&s->changes, &s->base, &(struct table_batch_get){gets, ROWS}, r, torn, &err);
+	return snapshot_get(&s->changes, &s->base, &(struct table_batch_get){gets, ROWS}, r, &err);
 }
 
 static bool is_row(const struct table_get_result *r, const char *value)
@@ -96,14 +96,13 @@ static bool is_row(const struct table_get_result *r, const char *value)
 
 TEST(snapshot, is_asked_for_again_when_a_writer_was_in_the_way)
 {
-	struct table_batch_get_result r;
-	struct scripted_table         s;
-	bool                          torn;
+	struct snapshot       r;
+	struct scripted_table s;
 
 	scripted_init(&s, true, SNAPSHOT_TRIES_MAX - 1, NULL);
-	assert_int_equal(take(&s, &r, &torn), ERR_NONE);
-	assert_false(torn);
-	assert_true(is_row(&r.results[0], "7"));
+	assert_int_equal(take(&s, &r), ERR_NONE);
+	assert_false(r.torn);
+	assert_true(is_row(&r.got.results[0], "7"));
 	assert_int_equal(s.pauses, SNAPSHOT_TRIES_MAX - 1);
 	assert_int_equal(s.batches, 0);
 	arena_release(&s.arena);
@@ -111,45 +110,42 @@ TEST(snapshot, is_asked_for_again_when_a_writer_was_in_the_way)
 
 TEST(snapshot, of_rows_that_are_written_all_the_time_is_two_readings_that_are_the_same)
 {
-	static const int              readings[][ROWS] = {{1, 0}, {1, 2}, {3, -1}, {3, 2}, {3, 2}};
-	struct table_batch_get_result r;
-	struct scripted_table         s;
-	bool                          torn;
+	static const int      readings[][ROWS] = {{1, 0}, {1, 2}, {3, -1}, {3, 2}, {3, 2}};
+	struct snapshot       r;
+	struct scripted_table s;
 
 	scripted_init(&s, true, UINT32_MAX, readings);
-	assert_int_equal(take(&s, &r, &torn), ERR_NONE);
-	assert_false(torn);
+	assert_int_equal(take(&s, &r), ERR_NONE);
+	assert_false(r.torn);
 	assert_int_equal(s.batches, 5);
-	assert_true(is_row(&r.results[0], "3"));
-	assert_true(is_row(&r.results[1], "2"));
+	assert_true(is_row(&r.got.results[0], "3"));
+	assert_true(is_row(&r.got.results[1], "2"));
 	arena_release(&s.arena);
 }
 
 TEST(snapshot, of_rows_that_are_never_twice_the_same_is_no_failure_of_the_tables)
 {
-	static const int              readings[SNAPSHOT_READINGS_MAX][ROWS] = {{1, 1}, {2, 1}, {2, 2}, {3, 2},
-	                                                                       {3, 3}, {4, 3}, {4, 4}, {5, 4}};
-	struct table_batch_get_result r;
-	struct scripted_table         s;
-	bool                          torn;
+	static const int      readings[SNAPSHOT_READINGS_MAX][ROWS] = {{1, 1}, {2, 1}, {2, 2}, {3, 2},
+	                                                               {3, 3}, {4, 3}, {4, 4}, {5, 4}};
+	struct snapshot       r;
+	struct scripted_table s;
 
 	scripted_init(&s, true, UINT32_MAX, readings);
-	assert_int_equal(take(&s, &r, &torn), ERR_CONDITION);
+	assert_int_equal(take(&s, &r), ERR_CONDITION);
 	assert_int_equal(s.batches, SNAPSHOT_READINGS_MAX);
 	arena_release(&s.arena);
 }
 
 TEST(snapshot, of_a_call_that_commits_is_read_once_more_in_pieces)
 {
-	static const int              readings[][ROWS] = {{1, -1}};
-	struct table_batch_get_result r;
-	struct scripted_table         s;
-	bool                          torn;
+	static const int      readings[][ROWS] = {{1, -1}};
+	struct snapshot       r;
+	struct scripted_table s;
 
 	scripted_init(&s, false, UINT32_MAX, readings);
-	assert_int_equal(take(&s, &r, &torn), ERR_NONE);
-	assert_true(torn);
-	assert_true(r.skipped[1]);
+	assert_int_equal(take(&s, &r), ERR_NONE);
+	assert_true(r.torn);
+	assert_true(r.got.skipped[1]);
 	assert_int_equal(s.snapshots, 1);
 	assert_int_equal(s.batches, 1);
 	arena_release(&s.arena);
