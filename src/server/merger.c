@@ -240,7 +240,9 @@ bool merger_ready(struct merger *m, struct err *why)
 
 static enum err_code outage_open(struct outage *o, const struct merger_options *options, struct err *err)
 {
-	struct known_options known = {.bytes_max = options->known_bytes_max, .denied_us = options->denied_us};
+	struct known_options known = {.bytes_max = options->known_bytes_max,
+	                              .denied_us = options->denied_us,
+	                              .token_us = options->token_us};
 	struct spool_options spool = {.dir = options->data,
 	                              .bytes_max = options->spool_bytes_max,
 	                              .records_max = OUTAGE_SPOOL_RECORDS};
