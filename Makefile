@@ -47,7 +47,7 @@ CXXSOURCES := $(wildcard src/*/*.cc)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(CXXSOURCES:%.cc=$(BUILD)/%.o)
 CORE       := $(BUILD)/libgatehouse-core.a
 TESTS      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
-PROGRAMS   := $(BUILD)/tests/crash/crash $(BUILD)/tests/e2e/rough_gatehouse $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c tests/access/decide.c tests/dynamo/*_tool.c tests/token/*_tool.c tests/outbound/*_tool.c tests/client/*_tool.c bench/*.c))
+PROGRAMS   := $(BUILD)/tests/crash/crash $(BUILD)/tests/e2e/rough_gatehouse $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c tests/access/decide.c tests/dynamo/*_tool.c tests/token/*_tool.c tests/remote/*_tool.c tests/outbound/*_tool.c tests/client/*_tool.c bench/*.c))
 FUZZERS    := $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*_fuzz.c))
 FORMATTED  := $(wildcard src/*.c src/*/*.[ch] tests/*.h tests/*/*.[ch] fuzz/*.[ch] bench/*.[ch] client/*.[ch])
 

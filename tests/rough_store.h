@@ -284,7 +284,7 @@ static inline enum err_code rough_snapshot(struct table *t, struct arena *a, con
 
 	if (rough->in_the_way) {
 		rough->calls++;
-		return err_set(err, ERR_THROTTLED, "rough store: a writer is in the way");
+		return err_set(err, ERR_CONDITION, "rough store: a writer is in the way");
 	}
 	rough->snapshots++;
 	return rough_transact_get(t, a, q, r, err);

@@ -14,7 +14,7 @@ enum { VARIANTS_MAX = 4 };
 
 /* ---- reading ---- */
 
-/* DynamoDB tells of one that another transaction was in the way of: nothing is wrong with the request. */
+/* A writer was in its way, or there was no room: nothing is wrong with the request. */
 static enum err_code get_cancelled(struct arena *a, const struct json *answer, uint32_t count,
                                    struct table_batch_get_result *r, struct err *err)
 {
@@ -29,7 +29,9 @@ static enum err_code get_cancelled(struct arena *a, const struct json *answer, u
 			r->reasons = reasons;
 			return err_set(err, ERR_INVALID, "%s", reasons[i].text);
 		}
-	return err_set(err, ERR_THROTTLED, "another transaction was in the way; try again");
+	if (busy)
+		return err_set(err, ERR_THROTTLED, "the DynamoDB endpoint has no room for the transaction");
+	return err_set(err, ERR_CONDITION, "another transaction was in the way; try again");
 }
 
 enum err_code items_transact_get(struct table *t, struct arena *a, const struct table_batch_get *q,

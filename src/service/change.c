@@ -360,8 +360,7 @@ enum err_code changes_commit(struct changes *c, struct table *t, struct err *err
 
 /* ---- again ---- */
 
-/* Longer each time, and never the same for two: 0 to `least` << n, at most 16 times as long. */
-static void pause(const struct changes *c, struct table *t, unsigned n, int64_t least_us)
+void changes_pause(const struct changes *c, struct table *t, unsigned n, int64_t least_us)
 {
 	uint32_t bits;
 
@@ -377,7 +376,7 @@ bool changes_decide_again(const struct changes *c, struct table *t, enum err_cod
 	    decisions >= (t->alone ? CHANGES_DECISIONS_MAX : CHANGES_DECISIONS_APART_MAX))
 		return false;
 	if (!t->alone)
-		pause(c, t, decisions, 1000);
+		changes_pause(c, t, decisions, 1000);
 	return true;
 }
 
@@ -386,6 +385,6 @@ bool changes_repeat(const struct changes *c, struct table *t, enum err_code rc, 
 	if (t->alone || !is_passing(rc) || repeats > CHANGES_REPEATS_MAX ||
 	    (t->backend->out != NULL && t->backend->out(t)))
 		return false;
-	pause(c, t, repeats, 5000);
+	changes_pause(c, t, repeats, 5000);
 	return true;
 }

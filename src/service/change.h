@@ -146,6 +146,9 @@ enum err_code changes_commit(struct changes *c, struct table *t, struct err *err
  * so that of many who change the same rows each gets through. */
 bool changes_decide_again(const struct changes *c, struct table *t, enum err_code rc, unsigned decisions);
 
+/* Waits, so that others get through: longer each time, and never the same for two: 0 to `least` << n, at most 16 times as long. */
+void changes_pause(const struct changes *c, struct table *t, unsigned n, int64_t least_us);
+
 /* Is a read or a commit that ended like this to be made once more? After a wait. */
 bool changes_repeat(const struct changes *c, struct table *t, enum err_code rc, unsigned repeats);
 

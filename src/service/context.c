@@ -5,6 +5,7 @@
 
 #include "service/outage.h"
 #include "service/row.h"
+#include "service/snapshot.h"
 
 /* What tables elsewhere say is remembered, for the time when they say nothing. A merge looks back, and learns nothing; a call without a table
  * (api/dispatch.h, tableless) has nothing to learn from. */
@@ -372,6 +373,7 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 	struct table_batch_get_result got;
 	struct round                  r;
 	unsigned                      repeats = 0;
+	bool                          torn = false;
 	enum err_code                 rc;
 
 	round_begin(&r, ctx, which);
@@ -384,8 +386,8 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 	if (r.count == 0)
 		return ERR_NONE;
 	do
-		rc = ctx->table->backend->transact_get(ctx->table, ctx->arena,
-		                                       &(struct table_batch_get){r.gets, r.count}, &got, err);
+		rc = snapshot_get(&ctx->changes, ctx->table, &(struct table_batch_get){r.gets, r.count}, &got,
+		                  &torn, err);
 	while (again(ctx, rc, &repeats));
 	if (rc == ERR_NO_RESOURCE) {
 		all_absent(ctx, which, first);
@@ -394,8 +396,9 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 	if (rc != ERR_NONE)
 		return read_failed(ctx, which, rc, err);
 	for (uint32_t i = 0; i < r.count; i++)
-		looked_answer(ctx, which, &got.results[i], r.asked[i]);
-	return ERR_NONE;
+		if (!torn || !got.skipped[i])
+			looked_answer(ctx, which, &got.results[i], r.asked[i]);
+	return torn ? ctx_look_all_in(ctx, which, first, err) : ERR_NONE;
 }
 
 /* The version row is not one of the rows. */

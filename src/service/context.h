@@ -114,7 +114,7 @@ void ctx_found_in(struct context *ctx, enum service_table which, const struct it
 enum err_code ctx_get(struct context *ctx, enum service_table which, struct bytes pk, struct looked *out,
                       struct err *err);
 
-/* All of the list, as they are at one moment: at most TABLE_BATCH_GET_MAX, and none twice. */
+/* All of the list, as they are at one moment (snapshot.h): at most TABLE_BATCH_GET_MAX, and none twice. */
 enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct looked *first,
                           struct err *err);
 

@@ -4,6 +4,7 @@
 #include "service/known_rows.h"
 #include "service/read_set.h"
 #include "service/row.h"
+#include "service/snapshot.h"
 
 void foresight_reset(struct foresight *f)
 {
@@ -289,10 +290,8 @@ static enum err_code one_get(struct changes *c, struct table *t, struct foreseen
 	return rc == ERR_NO_RESOURCE ? ERR_NONE : rc;
 }
 
-/* A snapshot that a writer is in the way of is not waited for: the commit finds out just as well. (3) */
 static enum err_code round_get(struct round *r, struct changes *c, struct table *t, struct err *err)
 {
-	const struct table_backend   *b = t->backend;
 	struct table_batch_get        q = {r->gets, r->count};
 	struct table_batch_get_result got;
 	unsigned                      repeats = 0;
@@ -301,11 +300,11 @@ static enum err_code round_get(struct round *r, struct changes *c, struct table 
 	if (r->count == 1)
 		return one_get(c, t, r->asked[0], &r->gets[0], err);
 	do {
-		rc = (r->snapshot ? b->transact_get : b->batch_get)(t, c->arena, &q, &got, err);
-		if (rc == ERR_THROTTLED && !t->alone && r->snapshot) {
-			r->snapshot = false;
-			rc = b->batch_get(t, c->arena, &q, &got, err);
-		}
+		bool torn = true;
+
+		rc = r->snapshot ? snapshot_get(c, t, &q, &got, &torn, err)
+		                 : t->backend->batch_get(t, c->arena, &q, &got, err);
+		r->snapshot = !torn;
 	} while (changes_repeat(c, t, rc, ++repeats));
 	if (rc == ERR_NONE)
 		round_answer(r, c->foresight, &got);

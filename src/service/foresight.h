@@ -14,8 +14,8 @@
  * (2) A row is read once a decision: who asks for it twice is told the same.
  * (3) A version row and the rows that it stands for are read at one moment, or the version first. So a round with a version row in it
  *     is a snapshot (TransactGetItems). If a writer is in its way, the round is read without one (BatchGetItem), and the version counts
- *     as read after its rows: it stands for what is read from then on. Every round of a call that only reads is a snapshot too: its answer
- *     was true at one moment, as far as it took one round.
+ *     as read after its rows: it stands for what is read from then on. Every round of a call that only reads is a snapshot too, also if
+ *     writers are in its way (snapshot.h): its answer was true at one moment, as far as it took one round.
  * (4) A query is a request of its own. A pass that has guessed is told that it found nothing; one that has not is answered, and so is
  *     every later pass, from memory. A scan, or a query with a filter, is not remembered: from there on all is read at once.
  * (5) Passes, rows and queries are bounded. Past a bound, all is read at once.

@@ -261,7 +261,8 @@ struct table_backend {
 	                           struct table_batch_get_result *r, struct err *err);
 	enum err_code (*batch_write)(struct table *t, struct arena *a, const struct table_batch_write *q,
 	                             struct table_batch_write_result *r, struct err *err);
-	/* A consistent snapshot of all items. ERR_INVALID with `reasons` if some keys do not fit their tables. */
+	/* A consistent snapshot of all items. ERR_INVALID with `reasons` if some keys do not fit their tables. ERR_CONDITION: a
+	 * writer was in the way, which is no failure. */
 	enum err_code (*transact_get)(struct table *t, struct arena *a, const struct table_batch_get *q,
 	                              struct table_batch_get_result *r, struct err *err);
 	/* ERR_TOKEN_MISMATCH if the token was used for another request. */

@@ -2,6 +2,7 @@
  *
  *   own        this repository's server over an engine, in this process, on loopback. Its clock is one of its own that stands
  *              behind: it keeps what has expired, as DynamoDB does for days, so remote/ has to be exact by itself
+ *   aws        the same behind a proxy that refuses as AWS does (aws_like.h): what overlaps, and a share of the transactions that do not
  *   dynoxide   @dynoxide/linux-x64 and dynalite, as bench/ installs them: independent servers. One process serves a whole test
  *   dynalite   program; each world has tables with a prefix of its own
  *
@@ -22,6 +23,7 @@
 #include "api/api.h"
 #include "engine/engine.h"
 #include "http/http.h"
+#include "remote/aws_like.h"
 #include "remote/remote.h"
 
 #define ENDPOINT_VARIABLE "GATEHOUSE_ENDPOINT"
@@ -29,7 +31,9 @@
 enum {
 	ENDPOINT_START_S = 60,
 	ENDPOINT_WORKERS = 4,
-	ENDPOINT_CALL_S = 120
+	ENDPOINT_CALL_S = 120,
+	ENDPOINT_AWS_HOLD_US = 200,
+	ENDPOINT_AWS_REFUSED_PERCENT = 5
 }; /* the machine may be busy with other tests */
 
 /* ---- our own server over an engine ---- */
@@ -37,6 +41,7 @@ enum {
 struct own_server {
 	struct api          api;
 	struct http_server *http;
+	struct aws_like    *aws; /* before it; NULL: nothing is */
 };
 
 static inline bool own_server_ready(void *ctx)
@@ -69,8 +74,33 @@ static inline void own_server_open(struct own_server *o, struct engine *engine)
 	}
 }
 
+static inline void own_server_open_aws(struct own_server *o, struct engine *engine)
+{
+	struct aws_settings s;
+
+	own_server_open(o, engine);
+	o->aws = calloc(1, sizeof(*o->aws));
+	if (!aws_like_open(o->aws, http_server_port(o->http), 0)) {
+		fprintf(stderr, "aws_like did not start\n");
+		abort();
+	}
+	s = aws_like_settings(o->aws);
+	s.hold_us = ENDPOINT_AWS_HOLD_US;
+	s.refuse_share = ENDPOINT_AWS_REFUSED_PERCENT / 100.0;
+	aws_like_set(o->aws, &s);
+}
+
+static inline unsigned own_server_port(const struct own_server *o)
+{
+	return o->aws != NULL ? o->aws->port : http_server_port(o->http);
+}
+
 static inline void own_server_close(struct own_server *o)
 {
+	if (o->aws != NULL)
+		aws_like_close(o->aws);
+	free(o->aws);
+	o->aws = NULL;
 	http_server_close(o->http);
 }
 
@@ -211,7 +241,7 @@ static inline void far_open(struct far *f, const struct own_server *own, const c
 	if (own == NULL)
 		snprintf(prefix, sizeof(prefix), "w%d-%u-", (int)getpid(), worlds++);
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u",
-	         own != NULL ? http_server_port(own->http) : other_server_port(name));
+	         own != NULL ? own_server_port(own) : other_server_port(name));
 	if (aws_credentials_open(&(struct environment){endpoint_variable, NULL}, clock_system(),
 	                         &f->credentials, &err) != ERR_NONE) {
 		fprintf(stderr, "%s\n", err.text);

@@ -17,7 +17,7 @@ static struct {
 
 static inline bool far_is_own(void)
 {
-	return strcmp(far_world.name, "own") == 0;
+	return strcmp(far_world.name, "own") == 0 || strcmp(far_world.name, "aws") == 0;
 }
 
 static inline void far_own_open(struct fixture *f)
@@ -25,7 +25,10 @@ static inline void far_own_open(struct fixture *f)
 	clock_manual_init(&far_world.own_clock, (int64_t)START_S * 1000000);
 	f->options.clock = &far_world.own_clock.base;
 	fixture_start(f);
-	own_server_open(&far_world.own, f->engine);
+	if (strcmp(far_world.name, "aws") == 0)
+		own_server_open_aws(&far_world.own, f->engine);
+	else
+		own_server_open(&far_world.own, f->engine);
 }
 
 static inline void far_fixture_close(struct fixture *f)
