@@ -92,6 +92,7 @@ void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us);
  *   ERR_NONE            an earlier answer is replayed instead
  *   ERR_TOKEN_MISMATCH  its Idempotency-Key is another call's
  *   ERR_CALLER_THROTTLED  whoever calls has too much under way: it was not run
+ *   ERR_CONTENDED       too many others changed the same limit at once. That is no failure of the table, whatever the policy is for failures
  *   any other           the table failed, whatever the reason: no input of the caller's gets this far. Allowed and
  *                       degraded if all its policies are open, still refused if it was refused before it failed
  *                       (ERR_NONE). Else the error, nothing taken in memory; one that
