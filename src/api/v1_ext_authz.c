@@ -444,6 +444,7 @@ enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 		c->call.kind = READ;
 	if (a->wants_token) /* limits have a policy of their own for tables that do not answer */
 		c->who = &a->nobody;
+	c->call.turn.subject = limits_line(a->call);
 	c->call.tableless = token_fails(a) || (!a->wants_token && !limits_needs_table(a->call));
 	return ERR_NONE;
 }

@@ -78,7 +78,8 @@ void known_put_all(struct known *k, const struct known_write *list, uint32_t cou
 	struct bytes            items[KNOWN_ROWS_MAX];
 
 	assert(count >= 1 && count <= KNOWN_ROWS_MAX);
-	if (!known_keeps(list->which) || list->pk.len == 0)
+	if (!(k->options.of_limits ? list->which == TABLE_RATE_LIMITS : known_keeps(list->which)) ||
+	    list->pk.len == 0)
 		return;
 	buf_init(&text, NULL);
 	items_encode(list, count, &text, items);

@@ -39,6 +39,7 @@ struct known_options {
 	size_t  bytes_max;
 	int64_t denied_us; /* how long a refusal is remembered; 0: not at all */
 	int64_t token_us;  /* how old what is known of a token's subject may be; 0: nothing is new enough */
+	bool    of_limits; /* it remembers rows of limits, and nothing else */
 	struct hash_key seed; /* random */
 };
 

@@ -169,6 +169,14 @@ bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us)
 	return writes && !refused;
 }
 
+struct bytes limits_line(const struct limit_call *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (is_of_table(&c->asks[i]) && c->asks[i].cost > 0)
+			return c->asks[i].key;
+	return (struct bytes){NULL, 0};
+}
+
 bool limits_needs_table(const struct limit_call *c)
 {
 	for (unsigned i = 0; i < c->count; i++)

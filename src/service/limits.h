@@ -76,6 +76,9 @@ bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_po
  * about a key that is always refused or was a moment ago. */
 bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us);
 
+/* Whose calls run one after the other where tables are elsewhere: the key of its first limit that is kept in one. Empty: none is. */
+struct bytes limits_line(const struct limit_call *c);
+
 /* Does deciding it need the table? If not, limits_run only looks at the context's time. */
 bool limits_needs_table(const struct limit_call *c);
 

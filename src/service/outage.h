@@ -37,6 +37,7 @@
 enum {
 	OUTAGE_RETRY_S = 5, /* what a caller is told to wait who is refused because of (5) */
 	OUTAGE_KNOWN_MB = 64,
+	OUTAGE_LIMITS_MB = 8,
 	OUTAGE_SPOOL_MB = 64,
 	OUTAGE_SPOOL_RECORDS = 200000,
 	OUTAGE_SUBJECT_RECORDS = 1000, /* of one subject: nobody fills the spool alone */
@@ -54,6 +55,8 @@ enum {
 
 struct outage {
 	struct known *known;
+	struct known *
+	        limit_rows; /* of limits: never an answer, only what the next write of a row begins with (single.h) */
 	struct spool *spool;
 	/* One decision at a time, so that each sees what the one before it changed. */
 	pthread_mutex_t turn;
