@@ -405,6 +405,39 @@ static inline enum err_code rough_transact_write(struct table *t, struct arena *
 	return rc;
 }
 
+static inline enum err_code rough_write_run(struct turn_request *w, struct table *t)
+{
+	struct rough_call *c = (struct rough_call *)w;
+
+	return t->backend->write(t, c->arena, c->q, c->r, &w->err);
+}
+
+static inline enum err_code rough_write(struct table *t, struct arena *a, const struct table_write *asked,
+                                        struct table_write_result *r, struct err *err)
+{
+	struct rough_task *task = (struct rough_task *)t;
+	struct table_write q = *asked;
+	struct arena       own;
+	struct rough_call  c = {.base = {.run = rough_write_run}, .arena = &own, .q = &q, .r = r};
+	enum rough_fate    fate = rough_fate(task, true);
+	enum err_code      rc;
+
+	*r = (struct table_write_result){0};
+	task->rough->actions = 1;
+	if (task->rough->blind)
+		q.condition = NULL;
+	if (fate == ROUGH_CONFLICT)
+		return err_set(err, ERR_CONTENDED, "rough store: conflict");
+	arena_init(&own);
+	rc = rough_turn(task, &c, fate, err);
+	if (rc == ERR_NONE) {
+		rough_copy_write(a, r);
+		task->rough->conflicts += r->condition_failed;
+	}
+	arena_release(&own);
+	return rc;
+}
+
 /* ---- what services do not call, or seldom: answered in the caller's arena, and always ---- */
 
 #define ROUGH_TABLE(member, query_type, result_type)                                                         \
@@ -422,7 +455,6 @@ static inline enum err_code rough_transact_write(struct table *t, struct arena *
 		return rough_turn((struct rough_task *)t, &c, ROUGH_FINE, err);                              \
 	}
 
-ROUGH_TABLE(write, struct table_write, struct table_write_result)
 ROUGH_TABLE(batch_write, struct table_batch_write, struct table_batch_write_result)
 ROUGH_TABLE(list, struct table_list, struct table_list_result)
 ROUGH_TABLE(create, struct table_schema, struct table_description)

@@ -305,7 +305,7 @@ enum err_code v1_run(struct call *call, struct table *t, struct err *err)
 	else if (v1_may_take_over(c, rc))
 		return v1_run_degraded(c, t, err);
 	return rc == ERR_CONDITION
-	               ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
+	               ? err_set(err, ERR_CONTENDED, "too many requests changed this at once; try again")
 	               : rc;
 }
 

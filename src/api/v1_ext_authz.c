@@ -444,6 +444,7 @@ enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 		c->call.kind = READ;
 	if (a->wants_token) /* limits have a policy of their own for tables that do not answer */
 		c->who = &a->nobody;
+	c->call.turn.subject = limits_line(a->call);
 	c->call.tableless = token_fails(a) || (!a->wants_token && !limits_needs_table(a->call));
 	return ERR_NONE;
 }
@@ -457,6 +458,8 @@ enum err_code ext_authz_run(struct v1_call *c, struct err *err)
 	if (token_fails(a) && !a->token.given)
 		return ERR_NONE;
 	if (a->wants_token && v1_token_judge(c, &a->token, NULL, err) != ERR_NONE)
+		return err->code;
+	if (a->wants_token && v1_token_settle(c, &a->token, err) != ERR_NONE)
 		return err->code;
 	if (a->call->count == 0)
 		return ERR_NONE;
@@ -515,8 +518,10 @@ void ext_authz_encode(struct v1_call *c, struct json_writer *w)
 	struct ext_authz_call *a = c->request;
 	bool                   limits = a->call->count > 0 && token_passes(a);
 
-	if (a->wants_token)
+	if (a->wants_token) {
 		token_status(c, a);
+		v1_token_degraded(c);
+	}
 	if (limits && !a->call->allowed)
 		c->status = a->deny_status;
 	if (limits)

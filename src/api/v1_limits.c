@@ -311,6 +311,7 @@ static enum err_code call_decode(struct v1_call *c, enum limit_verb verb, struct
 		return err->code;
 	if (!is_keyed(c) && !limits_needs_turn(c->ctx.services->limits, l->call, c->ctx.now_us))
 		c->call.kind = READ;
+	c->call.turn.subject = limits_line(l->call);
 	c->call.tableless = !limits_needs_table(l->call);
 	return ERR_NONE;
 }

@@ -125,8 +125,8 @@ void sync_user_committed(struct v1_call *c)
 
 static bool fails_for_now(enum err_code rc)
 {
-	return rc == ERR_OVERLOADED || rc == ERR_THROTTLED || rc == ERR_CALLER_THROTTLED ||
-	       rc == ERR_STORAGE || rc == ERR_DISK_FULL;
+	return rc == ERR_OVERLOADED || rc == ERR_CONTENDED || rc == ERR_THROTTLED ||
+	       rc == ERR_CALLER_THROTTLED || rc == ERR_STORAGE || rc == ERR_DISK_FULL;
 }
 
 enum err_code v1_deliver(struct v1_call *c, struct v1_delivery *d, struct err *err)

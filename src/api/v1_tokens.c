@@ -6,6 +6,7 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_write.h"
+#include "service/outage.h"
 
 struct verify_call {
 	struct v1_token     token;
@@ -79,6 +80,25 @@ enum err_code v1_token_judge(struct v1_call *c, struct v1_token *t, const struct
 		rc = check_denied(c, t->is.user, err);
 	t->judged = rc == ERR_NONE;
 	return rc;
+}
+
+enum err_code v1_token_settle(struct v1_call *c, struct v1_token *t, struct err *err)
+{
+	const struct outage *o = c->ctx.services->outage;
+
+	if (!t->judged || !t->is.unsure)
+		return ERR_NONE;
+	t->judged = false;
+	return err_set(err, ERR_OVERLOADED,
+	               "the tables do not answer, and what this server knows of the token's subject is "
+	               "older than %lld s, or nothing; try again later",
+	               (long long)(known_token_us(o->known) / 1000000));
+}
+
+void v1_token_degraded(struct v1_call *c)
+{
+	if (c->ctx.degraded)
+		v1_header(c, BYTES("X-Gatehouse-Degraded"), BYTES("true"));
 }
 
 static void write_text(struct json_writer *w, struct bytes name, struct bytes value)
@@ -183,6 +203,8 @@ enum err_code token_verify_run(struct v1_call *c, struct err *err)
 
 	if (v1_token_judge(c, &v->token, v->check.action_count > 0 ? &actions : NULL, err) != ERR_NONE)
 		return err->code;
+	if (v1_token_settle(c, &v->token, err) != ERR_NONE)
+		return err->code;
 	if (v->enforce && v->token.is.inactive) {
 		v1_token_count(c, &v->token);
 		return err_set(err, ERR_INACTIVE, "Account is not active");
@@ -204,6 +226,7 @@ void token_verify_encode(struct v1_call *c, struct json_writer *w)
 	struct v1_token    *t = &v->token;
 
 	v1_token_count(c, t);
+	v1_token_degraded(c);
 	if (v->enforce)
 		enforce(c, t);
 	json_begin_object(w);

@@ -31,6 +31,13 @@ void v1_token_read(struct v1_call *c, struct bytes text, struct bytes audience, 
 enum err_code v1_token_judge(struct v1_call *c, struct v1_token *t, const struct token_actions *actions,
                              struct err *err);
 
+/* For routes whose answer lets the token's user in: ERR_OVERLOADED if it is refused only because too little is known (outage.h, 6). Then it
+ * is not judged. In run, after v1_token_judge. */
+enum err_code v1_token_settle(struct v1_call *c, struct v1_token *t, struct err *err);
+
+/* X-Gatehouse-Degraded: for proxies, which do not look into bodies. In encode. */
+void v1_token_degraded(struct v1_call *c);
+
 /* "valid", and of one that was verified "subject", "issuer", "client", "token_use", "issued_at", "expires_at"; of one that is
  * revoked "revoked"; as members. */
 void v1_token_write(struct json_writer *w, const struct v1_token *t);

@@ -117,6 +117,10 @@ static const struct option_spec options[] = {
          "with --engine dynamodb: how long a locked subject is refused without asking the endpoint again, in "
          "ms (default: 1000)",
          AT(o.denied_ms), 0, 60000},
+        {"--token-known-s", OPTION_NUMBER, "N",
+         "with --engine dynamodb: while the endpoint does not answer, how old what is known of a token's "
+         "subject may be, in seconds (default: 60)",
+         AT(o.token_known_s), 0, 86400},
         {"--create-tables", OPTION_TEXT, "MODE",
          "`on-demand`: when Gatehouse first writes to them; `now`: at the start, for code that uses them "
          "over "

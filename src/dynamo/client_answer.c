@@ -272,7 +272,7 @@ enum err_code client_error_code(struct bytes type)
 	        {"ThrottlingException", ERR_THROTTLED},
 	        {"ProvisionedThroughputExceededException", ERR_THROTTLED},
 	        {"RequestLimitExceeded", ERR_THROTTLED},
-	        {"TransactionConflictException", ERR_THROTTLED},
+	        {"TransactionConflictException", ERR_CONTENDED},
 	        {"ReplicatedWriteConflictException", ERR_THROTTLED},
 	        {"TransactionInProgressException", ERR_STORAGE}, /* it may be done any moment */
 	};

@@ -202,7 +202,7 @@ static enum err_code update(struct writing *w, struct table_write as, struct err
 	for (int i = 0; i < REBIRTHS_MAX && again; i++)
 		if (update_round(w, &as, &again, err) != ERR_NONE)
 			return err->code;
-	return again ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
+	return again ? err_set(err, ERR_CONTENDED, "too many requests changed this at once; try again")
 	             : ERR_NONE;
 }
 

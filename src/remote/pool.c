@@ -112,7 +112,7 @@ static enum err_code turn_run(struct pool *p, struct turn_request *turn, struct 
 
 	turn->too_heavy = false;
 	if (now - since > p->remote->turn_us / 2) /* (2) */
-		return err_set(&turn->err, ERR_OVERLOADED,
+		return err_set(&turn->err, ERR_CONTENDED,
 		               "other requests about the same subject took too long; try again shortly");
 	remote_session_init(&s, p->remote, json, turn->reads);
 	s.hurries = true;
@@ -220,36 +220,37 @@ void pool_close(struct pool *p)
 
 /* ---- any thread ---- */
 
-/* Under lock. NULL, or why there is no room for it. */
-static const char *turn_enter(struct pool *p, struct turn_request *w)
+/* Under lock. */
+static enum err_code turn_enter(struct pool *p, struct turn_request *w, struct err *err)
 {
 	struct turn_request *first;
 
 	if (p->closing || p->waiting >= POOL_WAITING_MAX || p->bytes + w->cost_bytes > p->bytes_max)
-		return "too many requests are waiting; try again shortly";
+		return err_set(err, ERR_OVERLOADED, "too many requests are waiting; try again shortly");
 	first = line_find(&p->lines, w);
 	if (first != NULL && !line_join(first, w))
-		return "too many requests about the same subject are waiting; try again shortly";
+		return err_set(err, ERR_CONTENDED,
+		               "too many requests about the same subject are waiting; try again shortly");
 	p->waiting++;
 	p->bytes += w->cost_bytes;
 	if (first != NULL) {
 		w->line.since_us = clock_steady_us(p->remote->wire_clock);
-		return NULL;
+		return ERR_NONE;
 	}
 	line_begin(&p->lines, w);
 	queue_add(p, w);
 	seat_call(p);
-	return NULL;
+	return ERR_NONE;
 }
 
 enum err_code pool_submit(struct pool *p, struct turn_request *w, struct err *err)
 {
-	const char *why;
+	enum err_code rc;
 
 	pthread_mutex_lock(&p->lock);
-	why = turn_enter(p, w);
+	rc = turn_enter(p, w, err);
 	pthread_mutex_unlock(&p->lock);
-	return why == NULL ? ERR_NONE : err_set(err, ERR_OVERLOADED, "%s", why);
+	return rc;
 }
 
 void pool_make_way(struct pool *p, struct turn_request *turn)

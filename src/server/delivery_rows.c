@@ -350,7 +350,7 @@ bool delivery_target_write(struct delivery_target *t)
 		log_error("target %s is disabled: %.*s", t->name, BYTES_ARG(s.q.disable));
 	if (rc == ERR_NONE && !s.lost && s.target.version != t->target.version)
 		t->reload = true; /* somebody changed it meanwhile */
-	if (s.lost || (rc != ERR_NONE && rc != ERR_OVERLOADED && rc != ERR_THROTTLED))
+	if (s.lost || (rc != ERR_NONE && rc != ERR_OVERLOADED && rc != ERR_CONTENDED && rc != ERR_THROTTLED))
 		t->reload = true; /* whatever is in the table now is what holds */
 	own_call_release(&s.own);
 	return again;

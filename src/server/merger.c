@@ -240,7 +240,9 @@ bool merger_ready(struct merger *m, struct err *why)
 
 static enum err_code outage_open(struct outage *o, const struct merger_options *options, struct err *err)
 {
-	struct known_options known = {.bytes_max = options->known_bytes_max, .denied_us = options->denied_us};
+	struct known_options known = {.bytes_max = options->known_bytes_max,
+	                              .denied_us = options->denied_us,
+	                              .token_us = options->token_us};
 	struct spool_options spool = {.dir = options->data,
 	                              .bytes_max = options->spool_bytes_max,
 	                              .records_max = OUTAGE_SPOOL_RECORDS};
@@ -249,6 +251,9 @@ static enum err_code outage_open(struct outage *o, const struct merger_options *
 		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
 	pthread_mutex_init(&o->turn, NULL);
 	o->known = known_open(&known);
+	known.bytes_max = OUTAGE_LIMITS_MB << 20;
+	known.of_limits = true;
+	o->limit_rows = known_open(&known);
 	if (spool_open(&o->spool, &spool, err) != ERR_NONE)
 		return err->code;
 	outage_recall(o, options->services);
@@ -261,6 +266,8 @@ static void outage_close(struct outage *o)
 		spool_close(o->spool);
 	if (o->known != NULL)
 		known_close(o->known);
+	if (o->limit_rows != NULL)
+		known_close(o->limit_rows);
 	pthread_mutex_destroy(&o->turn);
 }
 

@@ -19,7 +19,7 @@ struct merger_options {
 	struct store    *store;
 	const char      *data;
 	size_t           known_bytes_max, spool_bytes_max;
-	int64_t          denied_us;
+	int64_t          denied_us, token_us;
 };
 
 /* ERR_STORAGE: the spool cannot be read, or is damaged. */

@@ -422,7 +422,8 @@ static enum err_code open_merger(struct server *s, const struct serve_options *o
 	                                .data = options->data,
 	                                .known_bytes_max = (size_t)options->known_mb << 20,
 	                                .spool_bytes_max = (size_t)options->spool_mb << 20,
-	                                .denied_us = (int64_t)options->denied_ms * 1000};
+	                                .denied_us = (int64_t)options->denied_ms * 1000,
+	                                .token_us = (int64_t)options->token_known_s * 1000000};
 
 	return s->endpoint == NULL ? ERR_NONE : merger_open(&s->merger, &merger, err);
 }

@@ -19,6 +19,7 @@ struct serve_options {
 	uint64_t    endpoint_call_ms;    /* dynamodb: all requests that one call waits for */
 	uint64_t known_mb, spool_mb; /* dynamodb: for an outage: what was last known, attempts to be merged */
 	uint64_t denied_ms;          /* dynamodb: how long it is remembered that a subject is locked */
+	uint64_t token_known_s;      /* dynamodb: how old what is known of a token's subject may be */
 	const char *
 	        create_tables; /* "on-demand", when first written to; "now", at the start; dynamodb: or "never" */
 	const char *region; /* in ARNs; what signatures must be for */

@@ -22,6 +22,7 @@ struct serve_options serve_options_default(void)
 	                                 .known_mb = OUTAGE_KNOWN_MB,
 	                                 .spool_mb = OUTAGE_SPOOL_MB,
 	                                 .denied_ms = OUTAGE_DENIED_MS,
+	                                 .token_known_s = OUTAGE_TOKEN_S,
 	                                 .create_tables = "on-demand",
 	                                 .region = ACCESS_REGION,
 	                                 .queue_mb = 64,

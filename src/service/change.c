@@ -8,6 +8,7 @@
 #include "service/last_known.h"
 #include "service/foresight.h"
 #include "service/read_set.h"
+#include "service/single.h"
 
 void changes_init(struct changes *c, struct arena *a, const struct service_tables *tables)
 {
@@ -312,6 +313,8 @@ static enum err_code commit_apart(struct changes *c, struct table *t, struct err
 		return too_many(err);
 	if (x.checked_bytes > TABLE_TRANSACT_BYTES_MAX || !fits(x.actions, x.count))
 		return too_large(err);
+	if (single_fits(&x))
+		return single_commit(&x, t, err);
 	q = (struct table_transact_write){
 	        .writes = x.actions, .count = x.count, .token = {x.token, sizeof(x.token)}};
 	do {

@@ -63,6 +63,9 @@ struct changes {
 	bool                certain;  /* see changes_confirm */
 	int64_t late_s; /* so long ago was the table's time (context.h): versions live from now on */
 	bool    unsure; /* a commit was sent, and nobody said what became of it */
+	bool    single; /* one row of it may be written by itself (single.h) */
+	struct known
+	        *limit_rows; /* rows that were last written by themselves; NULL: they are not remembered */
 
 	struct event_pending *events;     /* to be published with it */
 	uint32_t              event_rows; /* that they will take */

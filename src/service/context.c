@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "service/known_rows.h"
 #include "service/outage.h"
 #include "service/row.h"
 #include "service/snapshot.h"
@@ -23,8 +24,10 @@ void ctx_drop(struct context *ctx)
 	ctx->changes.random = ctx->services->random;
 	ctx->changes.hot_keys = ctx->services->hot_keys;
 	ctx->changes.foresight = foresight;
-	if (learns(ctx))
+	if (learns(ctx)) {
 		ctx->changes.known = ctx->services->outage->known;
+		ctx->changes.limit_rows = ctx->services->outage->limit_rows;
+	}
 }
 
 void ctx_state(struct context *ctx, void *at, size_t bytes)
@@ -184,6 +187,24 @@ static bool foreseen(struct context *ctx, enum service_table which, struct looke
 		break;
 	}
 	return false;
+}
+
+bool ctx_believe(struct context *ctx, struct looked *out)
+{
+	struct row_place p = {TABLE_RATE_LIMITS, out->pk, out->sk};
+	struct known_ask ask = {.which = p.which, .pk = p.pk, .sk = p.sk, .since_us = 1, .arena = ctx->arena};
+	struct table_get_result got = {.found = false};
+
+	return ctx->changes.limit_rows != NULL && ctx->changes.foresight != NULL && !ctx->table->alone &&
+	       known_get(ctx->changes.limit_rows, &ask, &got.found, &got.item) &&
+	       foresight_believe(&ctx->changes, &p, &got) && foreseen(ctx, p.which, out);
+}
+
+void ctx_doubt(struct context *ctx, const struct looked *l)
+{
+	struct row_place p = {TABLE_RATE_LIMITS, l->pk, l->sk};
+
+	foresight_doubt(&ctx->changes, &p);
 }
 
 /* Those of the list that are not are left. */

@@ -82,6 +82,11 @@ enum err_code ctx_look(struct context *ctx, struct bytes pk, struct bytes sk, st
 /* A row of any table, by the key that looked_init has set. */
 enum err_code ctx_look_in(struct context *ctx, enum service_table which, struct looked *out, struct err *err);
 
+/* For a row of rate-limits that is about to be written, and nothing else with it: what this process last knew of it is answered as if it had been read
+ * (single.h). False: nothing is known, or it was read; look at it. If it is not written after all, ctx_doubt: then this was a guess. */
+bool ctx_believe(struct context *ctx, struct looked *out);
+void ctx_doubt(struct context *ctx, const struct looked *l);
+
 /* All of the list, in as few calls as it takes. A row may come twice. */
 enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err);
 

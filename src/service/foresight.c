@@ -62,6 +62,29 @@ enum foreseen_as foresight_look(struct changes *c, const struct row_place *p, co
 	return FORESEEN_NOT;
 }
 
+bool foresight_believe(struct changes *c, const struct row_place *p, const struct table_get_result *got)
+{
+	struct foresight *f = c->foresight;
+	struct foreseen  *row = find(f, p);
+
+	if (row != NULL || f->at_once || f->count == FORESIGHT_ROWS_MAX)
+		return false;
+	row = note(f, c->arena, p);
+	row->got = *got;
+	row->round = ++f->round;
+	f->missing--;
+	f->torn = true;
+	return true;
+}
+
+void foresight_doubt(struct changes *c, const struct row_place *p)
+{
+	struct foreseen *row = find(c->foresight, p);
+
+	row->round = 0;
+	c->foresight->missing++;
+}
+
 static struct row_place version_place(struct bytes pk)
 {
 	return (struct row_place){TABLE_AUTH_STATE, pk, BYTES(CHANGES_VERSION_KEY)};

@@ -22,6 +22,8 @@
  * (6) Of a partition of auth-state of which a round reads several rows, it reads the version too: one condition instead of one per row
  *     (read_set.h, decision 037).
  *
+ * (7) One row can be believed (ctx_believe) instead of read: whoever does so writes it, and nothing else. A decision that writes nothing rests on no belief.
+ *
  * Service functions run several times for one call, as they do when others wrote in between. So they change nothing but their result
  * and their changes; the few that do more ask ctx_guesses first. Decision 032. */
 #ifndef SERVICE_FORESIGHT_H
@@ -74,6 +76,11 @@ enum foreseen_as {
 	FORESEEN_KNOWN,
 	FORESEEN_GUESSED, /* *out says so for now */
 };
+
+/* (7) A row that this process remembers is taken for read, because the commit rests on it and is sent by itself. False: it was read, or there is no
+ * room. Doubt: it is a guess after all. */
+bool foresight_believe(struct changes *c, const struct row_place *p, const struct table_get_result *got);
+void foresight_doubt(struct changes *c, const struct row_place *p);
 
 /* Where there is foresight: *out is what is known of the row. */
 enum foreseen_as foresight_look(struct changes *c, const struct row_place *p, const struct foreseen **out);

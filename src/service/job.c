@@ -389,8 +389,8 @@ uint32_t job_room(const struct context *ctx)
 
 bool job_fails_for_now(enum err_code rc)
 {
-	return rc == ERR_CONDITION || rc == ERR_OVERLOADED || rc == ERR_THROTTLED || rc == ERR_STORAGE ||
-	       rc == ERR_DISK_FULL;
+	return rc == ERR_CONDITION || rc == ERR_OVERLOADED || rc == ERR_CONTENDED || rc == ERR_THROTTLED ||
+	       rc == ERR_STORAGE || rc == ERR_DISK_FULL;
 }
 
 enum err_code jobs_running(struct context *ctx, const struct jobs_look *q, struct jobs_running *out,

@@ -26,6 +26,7 @@ struct known_ask {
 	enum service_table which;
 	struct bytes       pk, sk; /* of known_rows: the prefix */
 	int64_t            since_us;
+	int64_t           *oldest_us; /* is set back to when what is answered was learned; NULL: whatever */
 	struct arena      *arena;
 };
 

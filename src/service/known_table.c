@@ -11,12 +11,23 @@ static struct known_session *session_of(struct table *t)
 /* ---- reading ---- */
 
 /* Nothing rests on what is not a state of subjects, users or tokens. */
+static bool matters(enum service_table which)
+{
+	return which == TABLE_AUTH_STATE || which == TABLE_USERS || which == TABLE_REVOCATIONS;
+}
+
 static void lack(struct known_session *s, enum service_table which, struct bytes pk)
 {
-	bool matters = which == TABLE_AUTH_STATE || which == TABLE_USERS || which == TABLE_REVOCATIONS;
-
-	if (matters && !bytes_equal(pk, s->source))
+	if (matters(which) && !bytes_equal(pk, s->source))
 		s->unknown = true;
+}
+
+static struct known_ask ask_of(struct known_session *s, enum service_table which, struct arena *a)
+{
+	return (struct known_ask){.which = which,
+	                          .since_us = s->since_us,
+	                          .oldest_us = matters(which) ? &s->oldest_us : NULL,
+	                          .arena = a};
 }
 
 /* Whoever needs another table cannot go on. */
@@ -30,7 +41,7 @@ static enum err_code get_one(struct known_session *s, struct arena *a, const str
 {
 	enum service_table                which = tables_which(s->tables, q->table);
 	const struct service_table_shape *shape;
-	struct known_ask                  ask = {.which = which, .since_us = s->since_us, .arena = a};
+	struct known_ask                  ask = ask_of(s, which, a);
 
 	*r = (struct table_get_result){0};
 	if (!known_keeps(which))
@@ -75,7 +86,7 @@ static enum err_code query(struct table *t, struct arena *a, const struct table_
 {
 	struct known_session *s = session_of(t);
 	enum service_table    which = tables_which(s->tables, q->table);
-	struct known_ask      ask = {.which = which, .since_us = s->since_us, .arena = a};
+	struct known_ask      ask = ask_of(s, which, a);
 
 	*r = (struct table_query_result){0};
 	if (!known_keeps(which))
@@ -170,11 +181,20 @@ static const struct table_backend backend = {
 void known_begin(struct known_session *s, struct known *k, const struct service_tables *tables,
                  int64_t now_us)
 {
-	*s = (struct known_session){
-	        .base = {.backend = &backend, .now_us = now_us, .alone = true}, .known = k, .tables = tables};
+	*s = (struct known_session){.base = {.backend = &backend, .now_us = now_us, .alone = true},
+	                            .known = k,
+	                            .tables = tables,
+	                            .oldest_us = now_us};
+}
+
+const struct known_session *known_session_of(const struct table *t)
+{
+	return t->backend == &backend ? (const struct known_session *)t : NULL;
 }
 
 bool known_lacked(const struct table *t)
 {
-	return t->backend == &backend && ((const struct known_session *)t)->unknown;
+	const struct known_session *s = known_session_of(t);
+
+	return s != NULL && s->unknown;
 }

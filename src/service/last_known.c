@@ -78,7 +78,8 @@ void known_put_all(struct known *k, const struct known_write *list, uint32_t cou
 	struct bytes            items[KNOWN_ROWS_MAX];
 
 	assert(count >= 1 && count <= KNOWN_ROWS_MAX);
-	if (!known_keeps(list->which) || list->pk.len == 0)
+	if (!(k->options.of_limits ? list->which == TABLE_RATE_LIMITS : known_keeps(list->which)) ||
+	    list->pk.len == 0)
 		return;
 	buf_init(&text, NULL);
 	items_encode(list, count, &text, items);
@@ -137,12 +138,22 @@ static void row_read(const struct known_row *r, struct arena *a, struct item *ou
 	(void)rc;
 }
 
+/* Was it learned late enough? */
+static bool is_told(const struct known_row *r, const struct known_ask *q)
+{
+	if (r->learned_us < q->since_us)
+		return false;
+	if (q->oldest_us != NULL && r->learned_us < *q->oldest_us)
+		*q->oldest_us = r->learned_us;
+	return true;
+}
+
 /* Is it under a prefix of which all is known? */
-static bool under_prefix(const struct known_partition *p, struct bytes sk, int64_t since_us)
+static bool under_prefix(const struct known_partition *p, const struct known_ask *q)
 {
 	for (const struct known_row *r = p->rows; r != NULL; r = r->next)
-		if (r->prefix && r->learned_us >= since_us && r->sk_len <= sk.len &&
-		    memcmp(r->text, sk.data, r->sk_len) == 0)
+		if (r->prefix && r->sk_len <= q->sk.len && memcmp(r->text, q->sk.data, r->sk_len) == 0 &&
+		    is_told(r, q))
 			return true;
 	return false;
 }
@@ -153,9 +164,12 @@ bool known_get(struct known *k, const struct known_ask *q, bool *found, struct i
 	struct known_shard     *s = shard_lock(k, hash);
 	struct known_partition *p = known_shard_find(s, hash, q->which, q->pk);
 	struct known_row       *r = p == NULL ? NULL : *known_partition_row(p, q->sk, false);
-	bool                    is_known = r != NULL ? r->learned_us >= q->since_us
-	                                             : p != NULL && q->sk.data != NULL && under_prefix(p, q->sk, q->since_us);
+	bool                    is_known;
 
+	if (r != NULL)
+		is_known = is_told(r, q);
+	else
+		is_known = p != NULL && q->sk.data != NULL && under_prefix(p, q);
 	*found = is_known && r != NULL && r->found;
 	if (*found)
 		row_read(r, q->arena, out);
@@ -168,7 +182,7 @@ bool known_rows(struct known *k, const struct known_ask *q, struct table_query_r
 	uint64_t                hash = hash_of(k, q->which, q->pk);
 	struct known_shard     *s = shard_lock(k, hash);
 	struct known_partition *p = known_shard_find(s, hash, q->which, q->pk);
-	bool                    is_known = p != NULL && under_prefix(p, q->sk, q->since_us);
+	bool                    is_known = p != NULL && under_prefix(p, q);
 
 	*out = (struct table_query_result){0};
 	out->items = arena_array(q->arena, p == NULL ? 1 : p->row_count + 1, sizeof(*out->items));
@@ -240,6 +254,18 @@ bool known_denied(struct known *k, struct bytes subject, int64_t now_us)
 	         now_us - p->denied_us < k->options.denied_us;
 	pthread_mutex_unlock(&s->lock);
 	return denied;
+}
+
+bool known_is_old(const struct table *t)
+{
+	const struct known_session *s = known_session_of(t);
+
+	return s != NULL && (s->unknown || t->now_us - s->oldest_us >= s->known->options.token_us);
+}
+
+int64_t known_token_us(const struct known *k)
+{
+	return k->options.token_us;
 }
 
 int64_t known_denied_us(const struct known *k)

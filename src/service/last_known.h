@@ -36,9 +36,11 @@ enum {
 struct known;
 
 struct known_options {
-	size_t          bytes_max;
-	int64_t         denied_us; /* how long a refusal is remembered; 0: not at all */
-	struct hash_key seed;      /* random */
+	size_t  bytes_max;
+	int64_t denied_us; /* how long a refusal is remembered; 0: not at all */
+	int64_t token_us;  /* how old what is known of a token's subject may be; 0: nothing is new enough */
+	bool    of_limits; /* it remembers rows of limits, and nothing else */
+	struct hash_key seed; /* random */
 };
 
 struct known *known_open(const struct known_options *options);
@@ -77,6 +79,7 @@ struct known_session {
 	int64_t                      since_us; /* (4) */
 	struct bytes                 source;   /* a partition that may be unknown */
 	bool                         unknown;  /* a row was asked for of which nothing is known */
+	int64_t oldest_us; /* since then this was not learned again of subjects, users or tokens that was asked for */
 };
 
 /* A session that is alone. Its writes are remembered as if they had been read. */
@@ -86,6 +89,12 @@ void known_begin(struct known_session *s, struct known *k, const struct service_
 /* Of a table: is it such a session, and did it lack something? */
 bool known_lacked(const struct table *t);
 
+/* … and is something that it was asked for, or lacked, too old to judge a token by? */
+bool known_is_old(const struct table *t);
+
+/* NULL: it is no such session. */
+const struct known_session *known_session_of(const struct table *t);
+
 struct known_numbers {
 	uint64_t partitions, forgotten;
 	uint64_t guards_forgotten; /* of these: something stood against them */
@@ -94,5 +103,6 @@ struct known_numbers {
 
 struct known_numbers known_read(struct known *k);
 int64_t              known_denied_us(const struct known *k);
+int64_t              known_token_us(const struct known *k);
 
 #endif

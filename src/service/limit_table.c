@@ -7,9 +7,10 @@
 
 /* What was read of one ask. */
 struct view {
-	struct limit_row  first; /* its row; of a key that is divided, the one that was tried */
-	struct limit_rows all;   /* all of them, from shard 0 on; none: the first says enough */
-	bool              lay;   /* they are to be laid out as the policy says */
+	struct limit_row  first;    /* its row; of a key that is divided, the one that was tried */
+	struct limit_rows all;      /* all of them, from shard 0 on; none: the first says enough */
+	bool              lay;      /* they are to be laid out as the policy says */
+	bool              believed; /* the first was not read: ctx_believe */
 };
 
 static bool is_divided(const struct limit_ask *ask)
@@ -37,6 +38,12 @@ static unsigned shard_to_try(struct context *ctx, const struct limit_ask *ask, b
 	return bits % ask->policy->shards;
 }
 
+/* One limit, of which something will be taken if there is room: then its row is all that is written. */
+static bool may_believe(const struct limit_asks *asks, bool may)
+{
+	return may && asks->count == 1 && !is_divided(asks->list[0]) && asks->list[0]->cost > 0;
+}
+
 static enum err_code read_first(struct context *ctx, const struct limit_asks *asks, struct view *views,
                                 bool may, struct err *err)
 {
@@ -46,11 +53,12 @@ static enum err_code read_first(struct context *ctx, const struct limit_asks *as
 		               shard_to_try(ctx, asks->list[i], may));
 		views[i].first.row.loose = is_divided(asks->list[i]);
 		views[i].all = (struct limit_rows){NULL, 0};
-		views[i].lay = false;
+		views[i].lay = views[i].believed = false;
 		if (i > 0)
 			views[i - 1].first.row.next = &views[i].first.row;
 	}
-	if (look_at(ctx, &views[0].first.row, err) != ERR_NONE)
+	views[0].believed = may_believe(asks, may) && ctx_believe(ctx, &views[0].first.row);
+	if (!views[0].believed && look_at(ctx, &views[0].first.row, err) != ERR_NONE)
 		return err->code;
 	for (unsigned i = 0; i < asks->count; i++)
 		limit_row_read(&views[i].first, ctx->arena, asks->list[i]->rule);
@@ -214,6 +222,12 @@ static void write_changed(struct context *ctx, const struct limit_ask *ask, cons
 			limit_row_write(ctx, ask->rule, &v->all.list[i], &states[i]);
 }
 
+/* Only that is written: a refusal rests on what is read. */
+static bool is_taken(const struct limit_ask *ask, const struct view *v)
+{
+	return ask->answer.allowed && ask->changed && v->all.count == 0;
+}
+
 enum err_code limit_table_take(struct context *ctx, const struct limit_asks *asks, bool *may, struct err *err)
 {
 	struct view        views[LIMIT_ASKS_MAX];
@@ -225,6 +239,11 @@ enum err_code limit_table_take(struct context *ctx, const struct limit_asks *ask
 	for (unsigned i = 0; i < asks->count; i++)
 		at += states_of(asks->list[i], &views[i], &states[at], ctx->now_us);
 	*may = limit_decide(asks, states, *may, ctx->now_us);
+	if (views[0].believed && !is_taken(asks->list[0], &views[0])) {
+		ctx_doubt(ctx, &views[0].first.row);
+		return ERR_NONE;
+	}
+	ctx->changes.single = asks->count == 1;
 	at = 0;
 	for (unsigned i = 0; i < asks->count; at += limit_part_states(&asks->list[i++]->part))
 		if (asks->list[i]->changed)

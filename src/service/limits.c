@@ -169,6 +169,14 @@ bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us)
 	return writes && !refused;
 }
 
+struct bytes limits_line(const struct limit_call *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (is_of_table(&c->asks[i]) && c->asks[i].cost > 0)
+			return c->asks[i].key;
+	return (struct bytes){NULL, 0};
+}
+
 bool limits_needs_table(const struct limit_call *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
@@ -472,10 +480,11 @@ static bool is_unknown(const struct limit_call *c, enum err_code rc)
 	return rc == ERR_STORAGE && c->decided;
 }
 
-/* Did the table fail? A caller that asks too much is not let pass for that: or it would get by every open limit. */
+/* Did the table fail? A caller that asks too much is not let pass for that, nor one that met too many others: or it would get by every open limit. */
 static bool table_failed(enum err_code rc)
 {
-	return rc != ERR_NONE && rc != ERR_TOKEN_MISMATCH && rc != ERR_CALLER_THROTTLED;
+	return rc != ERR_NONE && rc != ERR_TOKEN_MISMATCH && rc != ERR_CALLER_THROTTLED &&
+	       rc != ERR_CONTENDED && rc != ERR_CONDITION;
 }
 
 enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_us, enum err_code rc,

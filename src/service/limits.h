@@ -76,6 +76,9 @@ bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_po
  * about a key that is always refused or was a moment ago. */
 bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us);
 
+/* Whose calls run one after the other where tables are elsewhere: the key of its first limit that is kept in one. Empty: none is. */
+struct bytes limits_line(const struct limit_call *c);
+
 /* Does deciding it need the table? If not, limits_run only looks at the context's time. */
 bool limits_needs_table(const struct limit_call *c);
 
@@ -92,6 +95,7 @@ void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us);
  *   ERR_NONE            an earlier answer is replayed instead
  *   ERR_TOKEN_MISMATCH  its Idempotency-Key is another call's
  *   ERR_CALLER_THROTTLED  whoever calls has too much under way: it was not run
+ *   ERR_CONTENDED       too many others changed the same limit at once. That is no failure of the table, whatever the policy is for failures
  *   any other           the table failed, whatever the reason: no input of the caller's gets this far. Allowed and
  *                       degraded if all its policies are open, still refused if it was refused before it failed
  *                       (ERR_NONE). Else the error, nothing taken in memory; one that

@@ -25,13 +25,25 @@ bool outage_share_is_full(struct outage *o, const struct attempt *who)
 }
 
 /* What is known to stand against it counts for more. */
-void outage_judge(const struct context *ctx, bool closed, struct verdict *v)
+static bool refuse(const struct context *ctx, bool lacks, struct verdict *v)
 {
 	struct verdict refused = {
-	        .kind = VERDICT_BLOCKED, .reason = "outage", .until_s = ctx->now_s + OUTAGE_RETRY_S};
+	        .kind = VERDICT_BLOCKED, .reason = OUTAGE_REASON, .until_s = ctx->now_s + OUTAGE_RETRY_S};
 
-	if (closed && v->kind <= VERDICT_CHALLENGE && known_lacked(ctx->table))
-		verdict_add(v, &refused);
+	if (!lacks || v->kind > VERDICT_CHALLENGE)
+		return false;
+	verdict_add(v, &refused);
+	return true;
+}
+
+void outage_judge(const struct context *ctx, bool closed, struct verdict *v)
+{
+	refuse(ctx, closed && known_lacked(ctx->table), v);
+}
+
+bool outage_judge_token(const struct context *ctx, bool closed, struct verdict *v)
+{
+	return refuse(ctx, closed && known_is_old(ctx->table), v);
 }
 
 /* ---- records: an item, as tables have them ---- */

@@ -19,6 +19,8 @@
  *     Nothing is written about whoever was erased since, or is being erased (erased.h): the attempt is void. So is one of the minute after an
  *     erasure: the clocks of the two processes may differ by that.
  * (5) Of a subject of which nothing is known, the policy decides: `on_failure: closed` refuses, `open` lets it try.
+ * (6) A token is judged many times, and nobody counts it. So what is known of its subject has a greatest age (`token_us`): past it the policy
+ *     decides as if nothing were known. What stands against somebody does so at any age.
  *
  * Any thread. */
 #ifndef SERVICE_OUTAGE_H
@@ -35,19 +37,26 @@
 enum {
 	OUTAGE_RETRY_S = 5, /* what a caller is told to wait who is refused because of (5) */
 	OUTAGE_KNOWN_MB = 64,
+	OUTAGE_LIMITS_MB = 8,
 	OUTAGE_SPOOL_MB = 64,
 	OUTAGE_SPOOL_RECORDS = 200000,
 	OUTAGE_SUBJECT_RECORDS = 1000, /* of one subject: nobody fills the spool alone */
 	OUTAGE_DENIED_MS = 1000,
+	OUTAGE_TOKEN_S = 60,
 	OUTAGE_MARK_S = 90 * 86400, /* (1) */
 	OUTAGE_KEYED_S = 7 * 86400, /* the same; less than IDEMPOTENCY_MARK_S */
 };
+
+/* What (5) and (6) say. */
+#define OUTAGE_REASON "outage"
 
 /* Whose the marker is of an attempt without a key (1). */
 #define OUTAGE_CALLER "spool"
 
 struct outage {
 	struct known *known;
+	struct known *
+	        limit_rows; /* of limits: never an answer, only what the next write of a row begins with (single.h) */
 	struct spool *spool;
 	/* One decision at a time, so that each sees what the one before it changed. */
 	pthread_mutex_t turn;
@@ -66,8 +75,11 @@ bool outage_holds(struct outage *o, const struct attempt *who);
 /* So many attempts of one of its subjects wait that no more are taken. */
 bool outage_share_is_full(struct outage *o, const struct attempt *who);
 
-/* For assess.h and token_judge.h: (5), on a session that lacked something. */
+/* For assess.h: (5), on a session that lacked something. */
 void outage_judge(const struct context *ctx, bool closed, struct verdict *v);
+
+/* For token_judge.h: (6). True: it is refused, and only because too little is known. */
+bool outage_judge_token(const struct context *ctx, bool closed, struct verdict *v);
 
 /* ---- records ---- */
 

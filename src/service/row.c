@@ -323,6 +323,20 @@ const struct expr *row_same_up_to(struct arena *a, const struct item *read, cons
 	return both(a, EXPR_AND, same(a, read, names), at_most(a, number, most));
 }
 
+const struct expr *row_and_other(struct arena *a, const struct expr *condition, const char *name,
+                                 struct bytes text)
+{
+	struct value value = value_string(text);
+	struct expr *other = leaf_with(a, EXPR_COMPARE, name, &value);
+	struct expr *also = arena_zalloc(a, sizeof(*also));
+
+	other->op = OP_NE;
+	if (condition == NULL)
+		return other;
+	*also = *condition;
+	return both(a, EXPR_AND, also, other);
+}
+
 const struct expr *row_contains(struct arena *a, const char *name, struct bytes text)
 {
 	struct value value = value_string(text);

@@ -174,6 +174,10 @@ const struct expr *row_same(struct arena *a, const struct item *read, const char
 const struct expr *row_same_up_to(struct arena *a, const struct item *read, const char *const *names,
                                   const char *number, int64_t most);
 
+/* The condition, if there is one, and that the row does not have that text there. */
+const struct expr *row_and_other(struct arena *a, const struct expr *condition, const char *name,
+                                 struct bytes text);
+
 /* A filter: the attribute holds this text somewhere. */
 const struct expr *row_contains(struct arena *a, const char *name, struct bytes text);
 

@@ -163,7 +163,7 @@ enum err_code token_judge(struct context *ctx, const struct token_facts *t, cons
 	if (identifier_is_hashed(subject) && !identifier_is_hashed(out->user) &&
 	    standing_judge(ctx, out->user, rules, out, err) != ERR_NONE) /* an address, and its user */
 		return err->code;
-	outage_judge(ctx, rules->fails_closed, &out->verdict);
+	out->unsure = outage_judge_token(ctx, rules->fails_closed, &out->verdict);
 	out->wait = verdict_wait_all(&out->verdict, ctx->now_us);
 	return ERR_NONE;
 }
@@ -185,9 +185,10 @@ enum err_code token_judge_actions(struct context *ctx, const struct token_facts 
 	if (check_run(ctx, q, checked, err) != ERR_NONE)
 		return err->code;
 	out->required = checked->required;
-	outage_judge(ctx, q->who.rules->fails_closed, &out->verdict);
+	out->unsure = outage_judge_token(ctx, q->who.rules->fails_closed, &out->verdict);
 	check_join(checked, &out->verdict, verdict_wait_all(&out->verdict, ctx->now_us));
 	out->verdict = checked->verdict;
 	out->wait = checked->wait;
+	out->unsure = out->unsure && strcmp(out->verdict.reason, OUTAGE_REASON) == 0;
 	return ERR_NONE;
 }

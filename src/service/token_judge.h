@@ -34,6 +34,7 @@ struct token_judged {
 	struct bytes            user;     /* whose it is: its subject, or the owner of that address */
 	bool                    inactive; /* its user's account is not active (2) */
 	bool                    foreign;  /* its user is not its issuer's (5) */
+	bool unsure; /* nothing stands against it but that too little is known while tables do not answer (outage.h, 6) */
 };
 
 /* By the rules in force, without actions (3). */

@@ -5,9 +5,12 @@ import json
 import subprocess
 import time
 
+import pytest
+
 from conftest import program
 from issuer import Issuer
 from outages import PATIENCE_S, POLICIES, world
+from test_clock import Clock
 from test_engine_dynamodb import dynoxide  # noqa: F401: a fixture
 from test_v1_access import EVERYTHING, policy
 
@@ -43,8 +46,72 @@ def test_a_gateway_is_answered_from_what_is_known_of_the_token(dynoxide, tmp_pat
             assert (status, answer["allowed"], answer["degraded"]) == (403, False, True), answer
             assert answer["token"]["reason"] == "user_suspended"
             status, answer = ask(server, unknown)
-            assert (status, answer["token"]["reason"]) == (403, "outage"), answer
+            assert (status, answer["type"]) == (503, "urn:gatehouse:problem:overloaded"), answer
             assert server.metric("gatehouse_spool_records") == 0
+    finally:
+        issuer.close()
+
+
+AGE_S = 60  # --token-known-s, as shipped
+
+
+def seen_once(server, issuer, *subjects):
+    """Tokens of users, which the server has judged. The last user is suspended."""
+    tokens = {subject: issuer.token(subject, exp=int(time.time()) + 3600) for subject in subjects}
+    deadline = time.monotonic() + PATIENCE_S
+    while server.call("/v1/tokens/verify", {"token": tokens[subjects[0]]})[1]["valid"] is not True:  # the issuer's keys are fetched
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    for subject in subjects:
+        assert server.call("/v1/users", {"id": subject})[0] == 201
+    assert server.call(f"/v1/users/{subjects[-1]}/suspend", method="POST")[0] == 200
+    for subject in subjects:
+        server.call("/v1/tokens/verify", {"token": tokens[subject]})
+    return tokens
+
+
+def both(server, token):
+    """(status, answer, headers) of /v1/authz and of /v1/tokens/verify."""
+    return [server.call("/v1/authz", X_Gatehouse_Token="required", Authorization=f"Bearer {token}"), server.call("/v1/tokens/verify", {"token": token})]
+
+
+@pytest.mark.parametrize("mode", ["closed", "open"])
+def test_a_token_passes_on_old_knowledge_for_so_long_and_no_longer(dynoxide, tmp_path, mode):  # noqa: F811
+    """Another process may have suspended the user meanwhile: this one cannot know."""
+    issuer, clock = Issuer(), Clock()
+    policies = POLICIES.replace("attempts:", f"attempts:\n  on_failure: {mode}", 1)
+    try:
+        with world(dynoxide, "--identity", str(issuer.identity(tmp_path)), policies=policies, clock=clock) as (server, proxy):
+            tokens = seen_once(server, issuer, "good", "suspended")
+            assert [(status, "X-Gatehouse-Degraded" in headers) for status, _, headers in both(server, tokens["good"])] == [(200, False)] * 2
+            proxy.gone()
+            clock.passes(AGE_S - 15)
+            for status, answer, headers in both(server, tokens["good"]):
+                assert (status, answer["degraded"], headers["X-Gatehouse-Degraded"]) == (200, True, "true"), answer
+            clock.passes(20)
+            for status, answer, headers in both(server, tokens["good"]):
+                if mode == "closed":
+                    assert (status, answer["type"]) == (503, "urn:gatehouse:problem:overloaded"), answer
+                    assert int(headers["Retry-After"]) > 0 and "older than 60 s" in answer["detail"], answer
+                else:
+                    assert (status, answer["degraded"], headers["X-Gatehouse-Degraded"]) == (200, True, "true"), answer
+            authz, verified = both(server, tokens["suspended"])  # what is known to stand against it still does
+            assert authz[0] == 403 and authz[1]["token"]["reason"] == "user_suspended"
+            assert verified[1]["valid"] is False and verified[1]["reason"] == "user_suspended"
+            assert authz[2]["X-Gatehouse-Degraded"] == verified[2]["X-Gatehouse-Degraded"] == "true"
+            told = server.call("/v1/check", {"token": tokens["good"], "journey": "SIGN_IN", "actions": ["COUNTED"]})[1]["token"]
+            assert told["verdict"] == ("blocked" if mode == "closed" else "allow"), told
+    finally:
+        issuer.close()
+
+
+def test_the_age_of_what_is_known_is_a_setting(dynoxide, tmp_path):  # noqa: F811
+    issuer = Issuer()
+    try:
+        with world(dynoxide, "--identity", str(issuer.identity(tmp_path)), "--token-known-s", "0") as (server, proxy):
+            tokens = seen_once(server, issuer, "good", "suspended")
+            proxy.gone()
+            assert [status for status, _, _ in both(server, tokens["good"])] == [503, 503]
     finally:
         issuer.close()
 

@@ -232,7 +232,7 @@ TEST(line, that_is_full_refuses_at_once_and_no_other_subject)
 	hold_hot(&w);
 	for (int i = 0; i < LINE_BEHIND_MAX; i++)
 		give(&w, hot, (struct act){0});
-	assert_int_equal(submit(&w, hot, (struct act){0}), ERR_OVERLOADED);
+	assert_int_equal(submit(&w, hot, (struct act){0}), ERR_CONTENDED);
 	assert_non_null(strstr(w.err.text, "same subject"));
 	w.count--;
 	give(&w, (struct bytes){"other", 5}, (struct act){0});
@@ -277,7 +277,7 @@ TEST(line, that_takes_too_long_refuses_those_who_waited_for_half_their_time)
 	await(&w, &w.stage.done, 3);
 	assert_int_equal(w.acts[0].base.rc, ERR_NONE);
 	assert_false(w.acts[1].ran);
-	assert_int_equal(w.acts[1].base.rc, ERR_OVERLOADED);
+	assert_int_equal(w.acts[1].base.rc, ERR_CONTENDED);
 	assert_true(w.acts[2].ran);
 	assert_int_equal(w.acts[2].base.rc, ERR_NONE);
 	world_close(&w);

@@ -27,7 +27,11 @@ static inline void learn(struct known *k, const char *pk, const char *sk, const 
 static inline int64_t recall(struct known *k, struct arena *a, const char *pk, const char *sk,
                              int64_t since_us)
 {
-	struct known_ask q = {TABLE_AUTH_STATE, bytes_of(pk), bytes_of(sk), since_us, a};
+	struct known_ask q = {.which = TABLE_AUTH_STATE,
+	                      .pk = bytes_of(pk),
+	                      .sk = bytes_of(sk),
+	                      .since_us = since_us,
+	                      .arena = a};
 	struct item      item;
 	bool             found;
 

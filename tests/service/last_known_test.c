@@ -24,7 +24,11 @@ TEST(known, all_rows_of_a_prefix_are_known_after_a_query_also_those_that_are_abs
 {
 	struct known             *k = memory(KNOWN_BYTES_MIN);
 	struct table_query_result r;
-	struct known_ask          q = {TABLE_AUTH_STATE, BYTES("ann"), BYTES("S#"), 0, NULL};
+	struct known_ask          q = {.which = TABLE_AUTH_STATE,
+	                               .pk = BYTES("ann"),
+	                               .sk = BYTES("S#"),
+	                               .since_us = 0,
+	                               .arena = NULL};
 	struct arena              a;
 	struct item               one;
 
@@ -126,7 +130,11 @@ TEST(known, a_row_that_is_too_large_to_be_remembered_is_not_taken_for_absent)
 {
 	struct known             *k = memory(KNOWN_BYTES_MIN);
 	struct table_query_result r;
-	struct known_ask          q = {TABLE_AUTH_STATE, BYTES("ann"), BYTES("S#"), 0, NULL};
+	struct known_ask          q = {.which = TABLE_AUTH_STATE,
+	                               .pk = BYTES("ann"),
+	                               .sk = BYTES("S#"),
+	                               .since_us = 0,
+	                               .arena = NULL};
 	struct arena              a;
 	struct item               rows[2];
 	struct row                large;
@@ -159,7 +167,11 @@ TEST(known, a_query_whose_rows_are_too_many_to_be_remembered_ends_what_was_known
 {
 	struct known             *k = memory(KNOWN_BYTES_MIN);
 	struct table_query_result r;
-	struct known_ask          q = {TABLE_AUTH_STATE, BYTES("ann"), BYTES("S#"), 0, NULL};
+	struct known_ask          q = {.which = TABLE_AUTH_STATE,
+	                               .pk = BYTES("ann"),
+	                               .sk = BYTES("S#"),
+	                               .since_us = 0,
+	                               .arena = NULL};
 	struct arena              a;
 	struct item               rows[KNOWN_ROWS_MAX];
 
