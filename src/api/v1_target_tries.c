@@ -22,9 +22,8 @@ enum err_code target_tries_name(struct v1_call *c, struct err *err)
 
 enum err_code target_tries_decode(struct v1_call *c, struct err *err)
 {
-	struct tries_call *t = arena_zalloc(c->ctx.arena, sizeof(*t));
+	struct tries_call *t = v1_request(c, sizeof(*t));
 
-	c->request = t;
 	return v1_target_name(c, &t->name, err);
 }
 
