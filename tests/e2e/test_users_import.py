@@ -4,6 +4,7 @@ GATEHOUSE_IMPORT_USERS=100000 GATEHOUSE_IMPORT_KILLS=8 is the long version of th
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ import boto3
 import pytest
 
 from conftest import program, stop
-from test_access import CONFIG, REGION
+from test_access import CONFIG, REGION, Guarded
 from test_cli_remote import Cli
 from test_engine_dynamodb import dynoxide, gatehouse  # noqa: F401
 from test_users import call, new_id, ok, own
@@ -436,3 +437,35 @@ def test_an_address_that_old_code_verified_wins_against_a_claim_that_came_before
     old_row(server.endpoint, old, "e-1", mail, isVerified=True, isPrimary=True)
     assert call(server, "POST", f"/v1/users/{stranger}/emails/{claim['id']}/verify", {"code": claim["code"]})[0] == 409
     assert ok(server, "POST", "/v1/users/lookup", {"email": mail})["user"]["id"] == old
+
+
+# ---- rights ----
+
+
+def test_a_deny_on_a_user_refuses_its_line_and_hides_it_from_an_export(tmp_path):
+    guarded = Guarded()
+    try:
+        allowed = {"Effect": "Allow", "Action": ["gatehouse:ImportUsers", "gatehouse:ExportUsers", "gatehouse:LookupUser"], "Resource": "*"}
+        denied = {"Effect": "Deny", "Action": "gatehouse:*", "Resource": "arn:aws:gatehouse:*:*:user/ann"}
+        blind = {"Effect": "Allow", "Action": "gatehouse:ImportUsers", "Resource": "*"}
+        full = guarded.make("full", {"Version": "2012-10-17", "Statement": [allowed]})
+        some = guarded.make("some", {"Version": "2012-10-17", "Statement": [allowed, {**denied, "Action": ["gatehouse:ImportUsers", "gatehouse:ExportUsers"]}]})
+        less = guarded.make("less", {"Version": "2012-10-17", "Statement": [blind]})
+        none = guarded.make("none", {"Version": "2012-10-17", "Statement": [{**allowed, "Action": "gatehouse:GetUser"}]})
+        file = tmp_path / "users.jsonl"
+        file.write_text('{"id": "ann", "email": "ann@example.org", "emailVerified": true}\n{"id": "bob"}\n')
+
+        def run(name, key):
+            Cli(guarded.endpoint, key).run("user", "import", str(file), "--run", name, "--report", str(tmp_path / name))
+            return [(each["id"], each["outcome"], each.get("field"), each.get("type", "")[22:]) for each in lines_of(tmp_path / name)[1:]]
+
+        assert run("some", some) == [("ann", "refused", None, "forbidden"), ("bob", "created", None, "")]
+        assert run("less", less) == [("ann", "refused", "emails", "forbidden"), ("bob", "unchanged", None, "")]
+        assert run("full", full) == [("ann", "created", None, ""), ("bob", "unchanged", None, "")]
+        assert "bob" in Cli(guarded.endpoint, some).ok("user", "export") and '"ann"' not in Cli(guarded.endpoint, some).ok("user", "export")
+        assert "403" in Cli(guarded.endpoint, none).refused("user", "import", str(file), "--report", str(tmp_path / "none"))
+        with open(os.path.join(guarded.data, "audit.log")) as log:
+            assert "@" not in log.read()
+    finally:
+        stop(guarded.process)
+        shutil.rmtree(guarded.data, ignore_errors=True)
