@@ -20,7 +20,7 @@ from test_users import call, new_id, ok, own
 from v1 import V1, Server, generous
 
 pytestmark = pytest.mark.gatehouse_only
-USERS = int(os.environ.get("GATEHOUSE_IMPORT_USERS", "3000"))
+USERS = int(os.environ.get("GATEHOUSE_IMPORT_USERS", "2000"))
 KILLS = int(os.environ.get("GATEHOUSE_IMPORT_KILLS", "2"))
 WAIT_S = 60
 
