@@ -12,10 +12,10 @@ import time
 import boto3
 import pytest
 
-from conftest import program, stop
+from conftest import line_with_endpoint, program, stop
 from test_access import CONFIG, REGION, Guarded
 from test_cli_remote import Cli
-from test_engine_dynamodb import dynoxide, gatehouse  # noqa: F401
+from test_engine_dynamodb import command, dynoxide, environment, gatehouse, give_key  # noqa: F401
 from test_users import call, new_id, ok, own
 from v1 import V1, Server, generous
 
@@ -295,13 +295,13 @@ def test_a_report_names_lines_that_are_no_users_and_belongs_to_its_file(server, 
 class Killed:
     """An import of a file, whose server and whose client are killed by turns."""
 
-    def __init__(self, folder, count):
+    def __init__(self, folder, count, server):
         self.file, self.report = folder / "many.jsonl", folder / "many.jsonl.report"
         self.count = count
         with self.file.open("w") as out:
             for i in range(count):
                 out.write(json.dumps(self.line(i)) + "\n")
-        self.server = Server()
+        self.server = server
 
     def line(self, i):
         """Every 100th wants the address of the one before it; every 50th is suspended."""
@@ -364,7 +364,7 @@ def numbered(server):
 
 
 def test_an_import_that_is_killed_goes_on_to_a_report_that_agrees_with_the_table(tmp_path):
-    killed = Killed(tmp_path, USERS)
+    killed = Killed(tmp_path, USERS, Server())
     try:
         began = time.monotonic()
         said = killed.run(KILLS)
@@ -400,6 +400,31 @@ def test_users_move_in_where_the_tables_are_at_an_endpoint(dynoxide, tmp_path): 
         shown = exported(Elsewhere)
         assert sorted(shown) == sorted(users) and all(sum(email["isPrimary"] for email in user["emails"]) == 1 for user in shown.values())
         assert events(Elsewhere, users[0])[:3] == ["user.created", "email.added", "email.verified"]
+
+
+class Process(Server):
+    """A server without data of its own, which are at an endpoint."""
+
+    def __init__(self, url, folder):
+        self.url, self.folder = url, folder
+        give_key(folder)
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(command(self.folder, "--table-prefix", "killed-"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(self.url))
+        self.endpoint = line_with_endpoint(self.process)
+        self.v1 = V1(self.endpoint)
+
+
+def test_an_import_that_is_killed_goes_on_where_each_line_is_a_transaction_at_an_endpoint(dynoxide, tmp_path):  # noqa: F811
+    killed = Killed(tmp_path, 200, Process(dynoxide, str(tmp_path / "data")))
+    try:
+        assert killed.run(2) == "200 users: 198 created, 0 updated, 0 unchanged, 2 refused\n"
+        killed.agree()
+        for told in numbered(killed.server).values():
+            assert [seq for seq, _ in told] == list(range(1, len(told) + 1)) and told[0][1] == "user.created"
+    finally:
+        killed.server.kill()
 
 
 # ---- rows that old code wrote ----
