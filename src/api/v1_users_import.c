@@ -48,7 +48,7 @@ static struct bytes read_past(struct v1_call *c, struct fields *f, const char *n
 	return (struct bytes){text, DATE_ISO_CHARS};
 }
 
-/* `email`, and as it was typed if that is told apart. */
+/* `email`, and as it was typed if the line has both. */
 static void read_address(struct v1_call *c, struct fields *f, struct import_email *out)
 {
 	struct bytes normal, typed;

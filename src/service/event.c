@@ -133,11 +133,12 @@ void ctx_published(struct context *ctx)
 
 void ctx_published_join(struct context *to, const struct context *from)
 {
-	struct event_pending **last = &to->changes.told;
+	struct event_pending *first = from->changes.told, **last = &first;
 
 	while (*last != NULL)
 		last = &(*last)->next;
-	*last = from->changes.told;
+	*last = to->changes.told; /* that list is the longer one, and their order tells nothing */
+	to->changes.told = first;
 	to->changes.signs_out = to->changes.signs_out || from->changes.signs_out;
 }
 

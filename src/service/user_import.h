@@ -2,13 +2,13 @@
  * something differs. The way in for a team that moves; docs/moving-in.md follows one.
  *
  * What always holds
- * (1) A line is one commit: the user, its addresses with their markers, and the events; or none of it, and the reason is told.
+ * (1) A line is one commit: the user, its addresses with their markers, and the events; or none of it, and the reason.
  * (2) The same line twice is the same as once. A line of a named run says the same each time: its row remembers the run, the line and what became
- *     of it (`importedAs`), in the same commit. So whoever lost the answer sends it again.
+ *     of it (`importedAs`), in the same commit. So a caller that lost the answer sends it again.
  * (3) A field that the line does not have stays as it is, and so does an address; null takes a field away.
  * (4) An address that the line calls verified is verified here. It takes the place of a claim, which was not proved, and never of a proof
  *     (user_email.h, 6). One that is not verified is a claim without a code, and ends like one; if another user has the address, it is left
- *     out, and that is told.
+ *     out, and named.
  * (5) A line suspends and deletes, and never leads back: it neither reactivates, nor changes a deleted user, nor brings one back that was
  *     erased (erased.h). That is a person's to do.
  * (6) Two lines of one run for one user: the second is refused. */

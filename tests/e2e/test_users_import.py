@@ -4,6 +4,7 @@ GATEHOUSE_IMPORT_USERS=100000 GATEHOUSE_IMPORT_KILLS=8 is the long version of th
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -11,15 +12,15 @@ import time
 import boto3
 import pytest
 
-from conftest import program, stop
-from test_access import CONFIG, REGION
+from conftest import line_with_endpoint, program, stop
+from test_access import CONFIG, REGION, Guarded
 from test_cli_remote import Cli
-from test_engine_dynamodb import dynoxide, gatehouse  # noqa: F401
+from test_engine_dynamodb import command, dynoxide, environment, gatehouse, give_key  # noqa: F401
 from test_users import call, new_id, ok, own
 from v1 import V1, Server, generous
 
 pytestmark = pytest.mark.gatehouse_only
-USERS = int(os.environ.get("GATEHOUSE_IMPORT_USERS", "3000"))
+USERS = int(os.environ.get("GATEHOUSE_IMPORT_USERS", "2000"))
 KILLS = int(os.environ.get("GATEHOUSE_IMPORT_KILLS", "2"))
 WAIT_S = 60
 
@@ -294,13 +295,13 @@ def test_a_report_names_lines_that_are_no_users_and_belongs_to_its_file(server, 
 class Killed:
     """An import of a file, whose server and whose client are killed by turns."""
 
-    def __init__(self, folder, count):
+    def __init__(self, folder, count, server):
         self.file, self.report = folder / "many.jsonl", folder / "many.jsonl.report"
         self.count = count
         with self.file.open("w") as out:
             for i in range(count):
                 out.write(json.dumps(self.line(i)) + "\n")
-        self.server = Server()
+        self.server = server
 
     def line(self, i):
         """Every 100th wants the address of the one before it; every 50th is suspended."""
@@ -363,7 +364,7 @@ def numbered(server):
 
 
 def test_an_import_that_is_killed_goes_on_to_a_report_that_agrees_with_the_table(tmp_path):
-    killed = Killed(tmp_path, USERS)
+    killed = Killed(tmp_path, USERS, Server())
     try:
         began = time.monotonic()
         said = killed.run(KILLS)
@@ -401,6 +402,31 @@ def test_users_move_in_where_the_tables_are_at_an_endpoint(dynoxide, tmp_path): 
         assert events(Elsewhere, users[0])[:3] == ["user.created", "email.added", "email.verified"]
 
 
+class Process(Server):
+    """A server without data of its own, which are at an endpoint."""
+
+    def __init__(self, url, folder):
+        self.url, self.folder = url, folder
+        give_key(folder)
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(command(self.folder, "--table-prefix", "killed-"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(self.url))
+        self.endpoint = line_with_endpoint(self.process)
+        self.v1 = V1(self.endpoint)
+
+
+def test_an_import_that_is_killed_goes_on_where_each_line_is_a_transaction_at_an_endpoint(dynoxide, tmp_path):  # noqa: F811
+    killed = Killed(tmp_path, 200, Process(dynoxide, str(tmp_path / "data")))
+    try:
+        assert killed.run(2) == "200 users: 198 created, 0 updated, 0 unchanged, 2 refused\n"
+        killed.agree()
+        for told in numbered(killed.server).values():
+            assert [seq for seq, _ in told] == list(range(1, len(told) + 1)) and told[0][1] == "user.created"
+    finally:
+        killed.server.kill()
+
+
 # ---- rows that old code wrote ----
 
 
@@ -436,3 +462,35 @@ def test_an_address_that_old_code_verified_wins_against_a_claim_that_came_before
     old_row(server.endpoint, old, "e-1", mail, isVerified=True, isPrimary=True)
     assert call(server, "POST", f"/v1/users/{stranger}/emails/{claim['id']}/verify", {"code": claim["code"]})[0] == 409
     assert ok(server, "POST", "/v1/users/lookup", {"email": mail})["user"]["id"] == old
+
+
+# ---- rights ----
+
+
+def test_a_deny_on_a_user_refuses_its_line_and_hides_it_from_an_export(tmp_path):
+    guarded = Guarded()
+    try:
+        allowed = {"Effect": "Allow", "Action": ["gatehouse:ImportUsers", "gatehouse:ExportUsers", "gatehouse:LookupUser"], "Resource": "*"}
+        denied = {"Effect": "Deny", "Action": "gatehouse:*", "Resource": "arn:aws:gatehouse:*:*:user/ann"}
+        blind = {"Effect": "Allow", "Action": "gatehouse:ImportUsers", "Resource": "*"}
+        full = guarded.make("full", {"Version": "2012-10-17", "Statement": [allowed]})
+        some = guarded.make("some", {"Version": "2012-10-17", "Statement": [allowed, {**denied, "Action": ["gatehouse:ImportUsers", "gatehouse:ExportUsers"]}]})
+        less = guarded.make("less", {"Version": "2012-10-17", "Statement": [blind]})
+        none = guarded.make("none", {"Version": "2012-10-17", "Statement": [{**allowed, "Action": "gatehouse:GetUser"}]})
+        file = tmp_path / "users.jsonl"
+        file.write_text('{"id": "ann", "email": "ann@example.org", "emailVerified": true}\n{"id": "bob"}\n')
+
+        def run(name, key):
+            Cli(guarded.endpoint, key).run("user", "import", str(file), "--run", name, "--report", str(tmp_path / name))
+            return [(each["id"], each["outcome"], each.get("field"), each.get("type", "")[22:]) for each in lines_of(tmp_path / name)[1:]]
+
+        assert run("some", some) == [("ann", "refused", None, "forbidden"), ("bob", "created", None, "")]
+        assert run("less", less) == [("ann", "refused", "emails", "forbidden"), ("bob", "unchanged", None, "")]
+        assert run("full", full) == [("ann", "created", None, ""), ("bob", "unchanged", None, "")]
+        assert "bob" in Cli(guarded.endpoint, some).ok("user", "export") and '"ann"' not in Cli(guarded.endpoint, some).ok("user", "export")
+        assert "403" in Cli(guarded.endpoint, none).refused("user", "import", str(file), "--report", str(tmp_path / "none"))
+        with open(os.path.join(guarded.data, "audit.log")) as log:
+            assert "@" not in log.read()
+    finally:
+        stop(guarded.process)
+        shutil.rmtree(guarded.data, ignore_errors=True)
