@@ -506,16 +506,11 @@ void cache_clean(struct cache *c, struct cache_some *some)
 	struct list      *bucket = NULL;
 
 	for (; some->count > 0; some->count--) {
-		struct row *r;
-
 		if (bucket == NULL || list_empty(bucket))
 			bucket = dirty_next(&c->dirty, &w);
-		r = LIST_ENTRY(bucket->next, struct row, ring);
-		some->from = dirty_place(row_key(r));
-		row_settle(c, r);
+		row_settle(c, LIST_ENTRY(bucket->next, struct row, ring));
 	}
-	if (!some->more)
-		some->from = 0;
+	some->from = some->more ? w.first : 0; /* rows of that bucket may be left, in no order */
 	dirty_trim(&c->dirty);
 }
 

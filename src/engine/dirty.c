@@ -135,6 +135,7 @@ static struct list *next_up(const struct dirty *d, struct dirty_walk *w)
 				continue;
 			w->over = bucket_end(t, b) >= w->last;
 			w->at = bucket_end(t, b) + 1;
+			w->first = bucket_begin(t, b);
 			return &t->buckets[b];
 		}
 	}
@@ -156,6 +157,7 @@ static struct list *next_down(const struct dirty *d, struct dirty_walk *w)
 				continue;
 			w->over = bucket_begin(t, b) <= w->last;
 			w->at = bucket_begin(t, b) - 1;
+			w->first = bucket_begin(t, b);
 			return &t->buckets[b];
 		}
 	}

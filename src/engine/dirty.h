@@ -34,6 +34,8 @@ void dirty_remove(struct dirty *d, struct row *r);
 struct dirty_walk {
 	uint64_t at, last;
 	bool     backward, over;
+	uint64_t
+	        first; /* the first place of the bucket that was returned: whatever becomes of buckets, its rows are there or behind */
 };
 struct list *dirty_next(const struct dirty *d, struct dirty_walk *w);
 
