@@ -735,6 +735,8 @@ static enum err_code levels_drop(struct recording *r, struct bytes sk, uint32_t 
 		if (!rows[i].found)
 			continue;
 		*any = true;
+		if (is_newer(r, &rows[i].item)) /* it forgets what was before it */
+			continue;
 		ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, rows[i].pk, sk));
 	}
 	return ERR_NONE;

@@ -1,6 +1,8 @@
 /* Known table: a session that answers from what was last known (last_known.h), and remembers what is written to it. */
 #include "service/known_rows.h"
 
+#include "service/lock.h"
+
 #include <stdlib.h>
 
 static struct known_session *session_of(struct table *t)
@@ -125,11 +127,14 @@ static void write_one(struct known *k, const struct service_tables *tables, cons
 }
 
 /* Locks and states that were set or cleared through this process hold at once, also of a subject whose attempts wait: else whoever keeps
- * some waiting would not be locked out by an operator. Counts lack what waits. */
+ * some waiting would not be locked out by an operator. Counts lack what waits, and so do failures in a row while they are no lock (streak.h). */
 static bool stands(const struct table_write *w)
 {
 	struct bytes type = key_split(row_text(w->kind == TABLE_PUT ? &w->item : &w->key, "SK")).type;
 
+	if (w->kind == TABLE_PUT && item_get(&w->item, BYTES(LOCK_FAILURES)) != NULL &&
+	    row_i64(&w->item, "count", 1) == 0)
+		return false;
 	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_STATE);
 }
 

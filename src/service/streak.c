@@ -58,14 +58,15 @@ static void part_set(struct row *row, bool lane, struct item part)
 
 /* ---- failures ---- */
 
-/* A lock stays as it was set; a row that is none lives on. (5) */
+/* A lock stays as it was set; a row that is none lives on. (5) What comes late moves nothing back. */
 static void row_renew(struct context *ctx, const struct attempt *q, struct row *row)
 {
 	int64_t ends_s = ctx->now_s + q->rules->consecutive.life_s, was_s = row_i64(&row->item, "ttl", 0);
+	int64_t last_s = row_i64(&row->item, "last_updated", 0);
 
 	row_set_i64(row, "count", 0);
 	row_set_i64(row, "ttl", ends_s > was_s ? ends_s : was_s);
-	row_set_i64(row, "last_updated", ctx->now_s);
+	row_set_i64(row, "last_updated", ctx->late && last_s > ctx->now_s ? last_s : ctx->now_s);
 }
 
 /* (4) */

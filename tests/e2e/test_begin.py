@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from v1 import Crowd, Server, request_bytes
+from wire import Wire
 
 pytestmark = pytest.mark.gatehouse_only
 CROWD, LIMIT, ROUNDS = 64, 6, 20
@@ -77,6 +78,32 @@ def test_what_was_begun_stays_a_failure_after_a_kill(subject):
         assert check(server.v1, subject)["verdict"] == "locked"
         assert finish(server.v1, last, "success").json()["verdict"] == "allow"  # it is still the one that began
         assert check(server.v1, subject)["verdict"] == "allow"
+    finally:
+        server.close()
+
+
+def test_the_hundredth_in_a_row_that_was_begun_holds_after_a_kill_and_is_taken_back_by_the_right_password(subject):
+    """A known device fails after the restart: its failures are in the same row."""
+    server = Server()
+    try:
+        code = {**begun(subject, "MFA_CODE_ENTRY", method_type="SMS"), "outcome": "success"}
+        device = {"context": {"device_token": server.v1.attempts(code).json()["device_token"]}}
+        row = {"PK": {"S": subject}, "SK": {"S": "AUTHENTICATION#LOCK#CONSECUTIVE_FAILURES"}, "count": {"N": "0"},
+               "ttl": {"N": str(int(time.time()) + 1000)}, "failures": {"M": {"SIGN_IN/PASSWORD_ENTRY": {"N": "97"}}}}
+        assert Wire(server.endpoint).call("PutItem", {"TableName": "auth-state", "Item": row}).status == 200
+        answers = [begin(server.v1, subject) for _ in range(3)]
+        server.kill()
+        server.start()
+        assert begin(server.v1, subject)["reason"] == "too_many_failures"
+        failed = server.v1.attempts({**begun(subject, **device), "outcome": "failure"}).json()
+        assert failed["known_device"] and failed["counted"]
+        server.kill()
+        server.start()
+        assert finish(server.v1, answers[2], "success").json()["verdict"] == "allow"
+        assert check(server.v1, subject)["verdict"] == "allow"
+        assert finish(server.v1, answers[0], "failure").json()["verdict"] == "allow"
+        events = server.v1.send("GET", f"/v1/events?from=first&types=lock.*&subject={subject}").json()["events"]
+        assert events == []
     finally:
         server.close()
 

@@ -339,6 +339,28 @@ TEST(known, a_lock_or_state_that_this_process_committed_holds_at_once_for_a_pinn
 	known_close(k);
 }
 
+/* Failures in a row are in the row of their lock, and are a count as long as it is none. */
+TEST(known, failures_in_a_row_that_this_process_committed_do_not_take_the_place_of_those_that_wait)
+{
+	struct known  *k = memory(KNOWN_BYTES_MIN);
+	struct service s;
+	struct value   none = {.type = VALUE_M};
+	struct item    row;
+
+	service_open(&s, NULL);
+	known_pin(k, TABLE_AUTH_STATE, BYTES("ann"));
+	for (int count = 0; count < 2; count++) {
+		struct table_write w = {.kind = TABLE_PUT, .table = s.all.tables.names[TABLE_AUTH_STATE]};
+
+		row = counted(&s.f.arena, "ann", STREAK, count);
+		w.item = item_with(&s.f.arena, &row, BYTES("failures"), &none);
+		known_wrote(k, &s.all.tables, &w, 1, 1);
+		assert_int_equal(recall(k, &s.f.arena, "ann", STREAK, 0), count == 0 ? -1 : 1);
+	}
+	service_close(&s);
+	known_close(k);
+}
+
 TEST(known, a_refusal_is_remembered_for_its_time_and_no_longer)
 {
 	struct known *k = memory(KNOWN_BYTES_MIN);

@@ -1,9 +1,8 @@
-/* Failures in a row together with everything else: attempts in two steps, several names of a person, races, resets, policies that change.
+/* Failures in a row together with everything else: attempts in two steps, resets, what is told, locks of people. streak_rules_test.c has races and policies that change.
  * Numbers are of streak.h. */
 #include "service/begun.h"
 
 #include "service/lock.h"
-#include "service/scene.h"
 
 #define LOCK_OF_STREAK "ACCOUNT#LOCK#TOO_MANY"
 
