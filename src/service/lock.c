@@ -72,13 +72,20 @@ int64_t lock_set_s(const struct item *row)
 	return since_s > 0 ? since_s : row_i64(row, "last_updated", 0);
 }
 
-bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row)
+bool lock_heed(struct bytes pk, const struct item *row, struct heed_lock *out)
 {
 	struct key_parts p = key_split(row_text(row, "SK"));
-	struct heed_lock lock = {
-	        .ref = {p.journey, p.classifier}, .persons = lock_is_persons(row), .set_s = lock_set_s(row)};
 
-	return lock_reach(pk, row_text(row, "SK"), &lock.reach) && rules_heed(rules, &lock);
+	*out = (struct heed_lock){
+	        .ref = {p.journey, p.classifier}, .persons = lock_is_persons(row), .set_s = lock_set_s(row)};
+	return lock_reach(pk, row_text(row, "SK"), &out->reach);
+}
+
+bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row)
+{
+	struct heed_lock lock;
+
+	return lock_heed(pk, row, &lock) && rules_heed(rules, &lock);
 }
 
 /* ---- locks that grow ---- */
