@@ -526,7 +526,7 @@ static enum err_code page_walk(struct walk *w, const struct expr_key_condition *
 	struct table_query_result r;
 
 	if (key == NULL)
-		q.filter = row_contains(w->ctx->arena, "SK", BYTES(KEY_LOCK "#"));
+		q.filter = row_is_lock(w->ctx->arena);
 	if (ctx_query(w->ctx, &q, &r, w->err) != ERR_NONE)
 		return w->err->code;
 	w->examined += r.scanned;

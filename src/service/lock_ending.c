@@ -56,9 +56,8 @@ static void place_keep(struct locks_ending *e, const struct item *last)
 
 enum err_code locks_ending_step(struct context *ctx, struct locks_ending *e, struct err *err)
 {
-	struct table_query        q = {.filter = row_contains(ctx->arena, "SK", BYTES(KEY_LOCK "#")),
-	                               .limit = LOCKS_ENDING_PAGE,
-	                               .consistent = true};
+	struct table_query q = {
+	        .filter = row_is_lock(ctx->arena), .limit = LOCKS_ENDING_PAGE, .consistent = true};
 	struct table_query_result r;
 	struct item               start;
 

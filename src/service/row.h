@@ -171,7 +171,7 @@ const struct expr *row_same(struct arena *a, const struct item *read, const char
 const struct expr *row_same_up_to(struct arena *a, const struct item *read, const char *const *names,
                                   const char *number, int64_t most);
 
-/* A filter: the attribute holds this text somewhere. */
-const struct expr *row_contains(struct arena *a, const char *name, struct bytes text);
+/* For scans: rows that may be locks. Those that say there is none (`count` 0), as rows of failures in a row mostly do, are not. */
+const struct expr *row_is_lock(struct arena *a);
 
 #endif
