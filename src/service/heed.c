@@ -35,6 +35,7 @@ static void own_add(struct rules *rules, struct rule *rule, const struct rule_re
 		h.qualifier = rule->qualifier;
 		heed_add(rules, rule, &h);
 	}
+	h.qualifier = QUALIFY_NONE;
 	if (rule->max_pair > 0) {
 		h.reach = REACH_PAIR;
 		heed_add(rules, rule, &h);
@@ -83,6 +84,7 @@ void heeds_link(struct rules *rules)
 			own_add(rules, rule, &rule->sets.list[n]);
 		shared_add(rules, rule);
 		rule->heeds_now = rule->heed_count;
+		rule->heed_room = room;
 	}
 }
 
@@ -207,23 +209,54 @@ static size_t heed_bytes(const struct rule *rule, const struct rule_heed *h)
 static void heeds_make_room(struct rules *rules, struct rule *rule)
 {
 	struct rule_heed *more =
-	        arena_array(&rules->base.arena, rule->heeds_now + HEEDS_KEPT_MAX, sizeof(*more));
+	        arena_array(&rules->base.arena, rule->heed_room = 2 * rule->heed_count + 8, sizeof(*more));
 
-	if (rule->heeds_now > 0)
-		memcpy(more, rule->heeds, rule->heeds_now * sizeof(*more));
+	if (rule->heed_count > 0)
+		memcpy(more, rule->heeds, rule->heed_count * sizeof(*more));
 	rule->heeds = more;
+}
+
+static bool heed_is_like(const struct rule_heed *a, const struct rule_heed *b)
+{
+	return a->reach == b->reach && a->qualifier == b->qualifier && a->own == b->own &&
+	       a->only_persons == b->only_persons && ref_equal(&a->lock, &b->lock);
+}
+
+/* Is it heeded so already, and only not as long? So a lock is a bounded number of heeds, whatever policies came before. */
+static bool heed_prolong(struct rule *rule, const struct rule_heed *h, int64_t until_s)
+{
+	for (uint32_t n = rule->heeds_now; n < rule->heed_count; n++) {
+		if (!heed_is_like(&rule->heeds[n], h))
+			continue;
+		if (rule->heeds[n].until_s < until_s)
+			rule->heeds[n].until_s = until_s;
+		return true;
+	}
+	return false;
+}
+
+static bool name_is_kept(const struct rule *rule, const struct rule_ref *lock)
+{
+	for (uint32_t n = rule->heeds_now; n < rule->heed_count; n++)
+		if (ref_equal(&rule->heeds[n].lock, lock))
+			return true;
+	return false;
 }
 
 static void heed_keep(struct rules *rules, struct rule *rule, const struct rule_heed *h, int64_t until_s)
 {
 	struct arena    *a = &rules->base.arena;
 	struct rule_heed kept = *h;
+	bool             is_new = !name_is_kept(rule, &h->lock);
 
-	if (rule->heed_count - rule->heeds_now == HEEDS_KEPT_MAX ||
+	if (heed_prolong(rule, h, until_s))
+		return;
+	if ((is_new && rule->heed_names == HEED_NAMES_MAX) ||
 	    rules->heeds_bytes + heed_bytes(rule, h) > HEEDS_TEXT_MAX)
 		return; /* (3) */
+	rule->heed_names += is_new;
 	rules->heeds_bytes += heed_bytes(rule, h);
-	if (rule->heed_count == rule->heeds_now)
+	if (rule->heed_count == rule->heed_room)
 		heeds_make_room(rules, rule);
 	kept.lock = (struct rule_ref){arena_copy(a, h->lock.journey), arena_copy(a, h->lock.name)};
 	kept.until_s = until_s;
@@ -280,8 +313,10 @@ void heeds_drop(struct document *d)
 	struct rules *r = (struct rules *)d;
 
 	r->heeds_bytes = 0;
-	for (uint32_t i = 0; i < r->count; i++)
+	for (uint32_t i = 0; i < r->count; i++) {
 		r->list[i].heed_count = r->list[i].heeds_now;
+		r->list[i].heed_names = 0;
+	}
 }
 
 /* ---- as text (3): "SIGN_IN/PASSWORD_ENTRY subject none sets any 1794789304 SIGN_IN/OTHER", a line each ---- */
@@ -386,6 +421,25 @@ static bool heed_ends(const struct rules *next, const struct rule_heed *h, int64
 	                         .set_s = h->until_s < now_s ? h->until_s : now_s};
 
 	return !rules_heed(next, &lock);
+}
+
+/* By (2) it would be heeded. */
+static bool heed_is_due(const struct rules *next, const struct rule *rule, const struct rule_heed *h)
+{
+	uint32_t count;
+
+	return rules_of_type(next, rule->journey, rule->type, &count) != NULL &&
+	       (h->own || lock_exists(next, &h->lock));
+}
+
+bool heeds_lost(const struct rules *now, const struct rules *next, const struct heed_lock *lock)
+{
+	for (uint32_t i = 0; i < now->count; i++)
+		for (uint32_t n = 0; n < now->list[i].heed_count; n++)
+			if (heed_holds(&now->list[i].heeds[n], lock) &&
+			    heed_is_due(next, &now->list[i], &now->list[i].heeds[n]))
+				return true;
+	return false;
 }
 
 bool heeds_may_end(const struct rules *now, const struct rules *next, int64_t now_s)

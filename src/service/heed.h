@@ -8,14 +8,14 @@
  *     on heeding what the policies before it heeded for the same type: only locks that were set until the change. What it
  *     is blocked by exists elsewhere, as a type, or as a name in its journey: that ends with it.
  * (3) What is heeded so is kept with the policies, as text, and goes from one version to the next. It is bounded:
- *     HEEDS_KEPT_MAX for a rule, HEEDS_TEXT_MAX in all. What does not fit ends, as if its type were gone (lock_ending.h). */
+ *     HEED_NAMES_MAX locks for a rule, HEEDS_TEXT_MAX in all. What does not fit ends, as if its type were gone (lock_ending.h). */
 #ifndef SERVICE_HEED_H
 #define SERVICE_HEED_H
 
 #include "service/rules.h"
 
 enum {
-	HEEDS_KEPT_MAX = 32,
+	HEED_NAMES_MAX = 32, /* each may be several heeds: of subjects, of their methods, of sources */
 	HEEDS_TEXT_MAX = 128 * 1024,
 	HEED_MARGIN_S = 10, /* other processes go by the policies before for a moment */
 };
@@ -55,6 +55,9 @@ struct bytes heeds_write(const struct document *d, struct arena *a);
 void         heeds_read(struct document *d, struct bytes text);
 
 extern const struct document_heritage rules_heritage;
+
+/* A lock that ends if `next` replaces `now`: only because there was no room for it? (3) */
+bool heeds_lost(const struct rules *now, const struct rules *next, const struct heed_lock *lock);
 
 /* Could a lock end if `next` replaced `now`? False: none does, whatever rows there are. */
 bool heeds_may_end(const struct rules *now, const struct rules *next, int64_t now_s);

@@ -72,13 +72,20 @@ int64_t lock_set_s(const struct item *row)
 	return since_s > 0 ? since_s : row_i64(row, "last_updated", 0);
 }
 
-bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row)
+bool lock_heed(struct bytes pk, const struct item *row, struct heed_lock *out)
 {
 	struct key_parts p = key_split(row_text(row, "SK"));
-	struct heed_lock lock = {
-	        .ref = {p.journey, p.classifier}, .persons = lock_is_persons(row), .set_s = lock_set_s(row)};
 
-	return lock_reach(pk, row_text(row, "SK"), &lock.reach) && rules_heed(rules, &lock);
+	*out = (struct heed_lock){
+	        .ref = {p.journey, p.classifier}, .persons = lock_is_persons(row), .set_s = lock_set_s(row)};
+	return lock_reach(pk, row_text(row, "SK"), &out->reach);
+}
+
+bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row)
+{
+	struct heed_lock lock;
+
+	return lock_heed(pk, row, &lock) && rules_heed(rules, &lock);
 }
 
 /* ---- locks that grow ---- */
@@ -613,7 +620,7 @@ static enum err_code page_walk(struct walk *w, const struct expr_key_condition *
 	struct table_query_result r;
 
 	if (key == NULL)
-		q.filter = row_contains(w->ctx->arena, "SK", BYTES(KEY_LOCK "#"));
+		q.filter = row_is_lock(w->ctx->arena);
 	if (ctx_query(w->ctx, &q, &r, w->err) != ERR_NONE)
 		return w->err->code;
 	w->examined += r.scanned;

@@ -100,6 +100,9 @@ int64_t lock_set_s(const struct item *row);
 /* Whom a lock is of. False if the key is not that of a lock which can stop anything. */
 bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out);
 
+/* The row of a lock, for questions about what heeds it. False as above. */
+bool lock_heed(struct bytes pk, const struct item *row, struct heed_lock *out);
+
 /* Would /v1/check say that it holds, to somebody? By these policies, or by those that were in force when it was set (heed.h). */
 bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row);
 

@@ -13,14 +13,22 @@ void locks_ending_init(struct locks_ending *e, const struct document *now, const
 	e->next = (const struct rules *)next;
 	e->whole = !heeds_may_end(e->now, e->next, now_s);
 	e->count = e->examined = e->pk_bytes = e->sk_bytes = 0;
-	e->more = false;
+	e->more = e->lost = false;
 	e->first[0] = '\0';
+}
+
+static void first_note(struct locks_ending *e, const struct item *row)
+{
+	struct key_parts key = key_split(row_text(row, "SK"));
+	struct heed_lock lock;
+
+	snprintf(e->first, sizeof(e->first), "%.*s/%.*s", BYTES_ARG(key.journey), BYTES_ARG(key.classifier));
+	e->lost = lock_heed(row_text(row, "PK"), row, &lock) && heeds_lost(e->now, e->next, &lock);
 }
 
 static void count_row(const struct context *ctx, struct locks_ending *e, const struct item *row)
 {
-	struct bytes     pk = row_text(row, "PK");
-	struct key_parts key = key_split(row_text(row, "SK"));
+	struct bytes pk = row_text(row, "PK");
 
 	if (!lock_holds(row, ctx->now_us) || !lock_enforced(e->now, pk, row) ||
 	    lock_enforced(e->next, pk, row))
@@ -30,8 +38,7 @@ static void count_row(const struct context *ctx, struct locks_ending *e, const s
 		return;
 	}
 	if (e->count++ == 0)
-		snprintf(e->first, sizeof(e->first), "%.*s/%.*s", BYTES_ARG(key.journey),
-		         BYTES_ARG(key.classifier));
+		first_note(e, row);
 }
 
 /* The next step begins after it. A key that is longer than keys can be ends the walk. */
@@ -49,9 +56,8 @@ static void place_keep(struct locks_ending *e, const struct item *last)
 
 enum err_code locks_ending_step(struct context *ctx, struct locks_ending *e, struct err *err)
 {
-	struct table_query        q = {.filter = row_contains(ctx->arena, "SK", BYTES(KEY_LOCK "#")),
-	                               .limit = LOCKS_ENDING_PAGE,
-	                               .consistent = true};
+	struct table_query q = {
+	        .filter = row_is_lock(ctx->arena), .limit = LOCKS_ENDING_PAGE, .consistent = true};
 	struct table_query_result r;
 	struct item               start;
 
@@ -79,11 +85,15 @@ bool locks_ending_any(const struct locks_ending *e)
 
 enum err_code locks_ending_refuse(const struct locks_ending *e, const char *remedy, struct err *err)
 {
-	err_set(err, ERR_LOCKS_END,
-	        "%s%u %s would end, because the new policies lack the journey, type or name%s%s; %s",
-	        e->more ? "at least " : "", e->count,
-	        e->count == 1 && !e->more ? "lock that holds" : "locks that hold", e->count > 0 ? ": " : "",
-	        e->first, remedy);
+	char why[128] = "the new policies lack the journey, type or name";
+
+	if (e->lost)
+		snprintf(why, sizeof(why),
+		         "a type obeys at most %d locks of earlier policies, and all types %d KB of them",
+		         HEED_NAMES_MAX, HEEDS_TEXT_MAX / 1024);
+	err_set(err, ERR_LOCKS_END, "%s%u %s would end, because %s%s%s; %s", e->more ? "at least " : "",
+	        e->count, e->count == 1 && !e->more ? "lock that holds" : "locks that hold", why,
+	        e->count > 0 ? ": " : "", e->first, remedy);
 	err->count = e->count;
 	err->more = e->more;
 	return err->code;

@@ -26,6 +26,7 @@ struct locks_ending {
 	uint32_t            count;
 	bool                more;                         /* than `count` */
 	char                first[LOCKS_ENDING_NAME_MAX]; /* JOURNEY/NAME of the first that was found */
+	bool                lost; /* that one only ends because it does not fit (heed.h, 3) */
 
 	uint32_t examined, pk_bytes, sk_bytes; /* where the last step ended; pk_bytes 0: at the beginning */
 	char     pk[LOCKS_ENDING_KEY_MAX], sk[LOCKS_ENDING_KEY_MAX];

@@ -337,9 +337,11 @@ const struct expr *row_and_other(struct arena *a, const struct expr *condition, 
 	return both(a, EXPR_AND, also, other);
 }
 
-const struct expr *row_contains(struct arena *a, const char *name, struct bytes text)
+const struct expr *row_is_lock(struct arena *a)
 {
-	struct value value = value_string(text);
+	struct value type = value_string(BYTES(KEY_LOCK "#")), none = value_i64(0);
+	struct expr *open = leaf_with(a, EXPR_COMPARE, "count", &none);
 
-	return leaf_with(a, EXPR_CONTAINS, name, &value);
+	open->op = OP_EQ;
+	return both(a, EXPR_AND, leaf_with(a, EXPR_CONTAINS, "SK", &type), both(a, EXPR_NOT, open, NULL));
 }

@@ -178,7 +178,7 @@ const struct expr *row_same_up_to(struct arena *a, const struct item *read, cons
 const struct expr *row_and_other(struct arena *a, const struct expr *condition, const char *name,
                                  struct bytes text);
 
-/* A filter: the attribute holds this text somewhere. */
-const struct expr *row_contains(struct arena *a, const char *name, struct bytes text);
+/* For scans: rows that may be locks. Those that say there is none (`count` 0), as rows of failures in a row mostly do, are not. */
+const struct expr *row_is_lock(struct arena *a);
 
 #endif

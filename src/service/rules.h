@@ -110,15 +110,16 @@ struct rule {
 	struct rule_refs        blocked_by;    /* locks set by others that block this too */
 	struct rule_heed       *heeds;         /* what stops it: by these policies, then by those before */
 	uint32_t                heeds_now, heed_count; /* by these alone; all */
-	struct rule_refs        clears;                /* counts */
-	struct rule_refs        known_after;           /* of that lane: whose success makes a device known */
-	struct bytes           *notifications;         /* known notification types; none: any */
-	uint32_t                notification_count;
-	struct bytes            name;        /* "SIGN_IN/PASSWORD_ENTRY" */
-	bool                    streak;      /* its failures are consecutive ones (streak.h) */
-	bool                    ends_streak; /* its success ends all of them */
-	int64_t            challenge_from;   /* a risk from which on a challenge is to be passed; 0: none */
-	int64_t            blocked_from;     /* … from which on nothing is; 0: none */
+	uint32_t           heed_room, heed_names; /* for so many there is memory; locks of those before */
+	struct rule_refs   clears;                /* counts */
+	struct rule_refs   known_after;           /* of that lane: whose success makes a device known */
+	struct bytes      *notifications;         /* known notification types; none: any */
+	uint32_t           notification_count;
+	struct bytes       name;           /* "SIGN_IN/PASSWORD_ENTRY" */
+	bool               streak;         /* its failures are consecutive ones (streak.h) */
+	bool               ends_streak;    /* its success ends all of them */
+	int64_t            challenge_from; /* a risk from which on a challenge is to be passed; 0: none */
+	int64_t            blocked_from;   /* … from which on nothing is; 0: none */
 	bool               shadow;
 	bool               fails_closed; /* without tables, a subject that is not known is refused */
 	struct rule_tally *tally;        /* for metrics; shared by the rules of a type */

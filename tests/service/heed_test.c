@@ -442,30 +442,6 @@ TEST(heed, a_rule_that_stays_as_it_was_heeds_no_more_than_before)
 	service_close(&s);
 }
 
-TEST(heed, a_rule_keeps_as_many_as_its_bound_and_the_oldest_end)
-{
-	struct service s;
-	char           yaml[512];
-	uint32_t       kept = 0;
-
-	service_open(&s, TYPE("max: 2, sets: [FIRST]"));
-	for (int i = 0; i < HEEDS_KEPT_MAX;
-	     i++) { /* each name is two: of the subject, and of a source that a person locked */
-		const struct rule *rule;
-
-		snprintf(yaml, sizeof(yaml), TYPE("max: 2, sets: [NAME_%d]"), i);
-		at(&s, 1000 * (i + 1));
-		change(&s, yaml);
-		rule = &s.rules->list[0];
-		kept = rule->heed_count - rule->heeds_now;
-		assert_true(kept <= HEEDS_KEPT_MAX);
-	}
-	assert_int_equal(kept, HEEDS_KEPT_MAX);
-	assert_bytes(s.rules->list[0].heeds[s.rules->list[0].heeds_now].lock.name,
-	             "NAME_30"); /* the newest first */
-	service_close(&s);
-}
-
 /* ---- what ends ---- */
 
 struct count_turn {
@@ -494,6 +470,42 @@ static struct locks_ending ending(struct service *s, const char *yaml, unsigned 
 		turn_take(s, &c.turn, count_run);
 	document_release(&next->base);
 	return c.ending;
+}
+
+/* Each is several heeds: of the subject, of its methods, of a source that a person locked. */
+TEST(heed, a_rule_keeps_as_many_locks_as_its_bound_and_the_oldest_end_with_the_reason_said)
+{
+	struct service      s;
+	struct locks_ending e;
+	unsigned            steps;
+	char                yaml[512];
+
+	service_open(&s, TYPE("max: 2, max_from_source: 9, without_source: skip, qualifier: method, sets: "
+	                      "[NAME_0]"));
+	for (int i = 0; i <= HEED_NAMES_MAX; i++) {
+		char subject[16], name[32];
+
+		snprintf(subject, sizeof(subject), "subject-%d", i);
+		snprintf(name, sizeof(name), "SIGN_IN#LOCK#NAME_%d", i);
+		FAIL_TIMES(&s, 2, .subject = subject, .method_id = "phone");
+		snprintf(yaml, sizeof(yaml),
+		         TYPE("max: 2, max_from_source: 9, without_source: skip, qualifier: method, sets: "
+		              "[NAME_%d]"),
+		         i + 1);
+		e = ending(&s, yaml, &steps);
+		assert_int_equal(e.count, i == HEED_NAMES_MAX);
+		if (i == HEED_NAMES_MAX)
+			break;
+		change(&s, yaml);
+		assert_true(enforced(&s, subject, name));
+		assert_true(enforced(&s, "subject-0", "SIGN_IN#LOCK#NAME_0"));
+	}
+	assert_string_equal(e.first, "SIGN_IN/NAME_0"); /* the oldest */
+	assert_int_equal(locks_ending_refuse(&e, "send it", &s.f.err), ERR_LOCKS_END);
+	assert_string_equal(s.f.err.text,
+	                    "1 lock that holds would end, because a type obeys at most 32 locks of earlier "
+	                    "policies, and all types 128 KB of them: SIGN_IN/NAME_0; send it");
+	service_close(&s);
 }
 
 static const char two_types[] = OF("      A: {max: 2, life: 900}\n      B: {max: 2, life: 900}\n");
