@@ -11,6 +11,7 @@
 #include "server/own_call.h"
 #include "service/lease.h"
 #include "service/lock_event.h"
+#include "service/push_due.h"
 
 enum {
 	BATCH = 12,       /* locks told of in one commit: each takes up to six rows of a hundred … */
@@ -144,7 +145,8 @@ static enum err_code tell(struct own_call *own, struct err *err)
 		if (t->done > 0 &&
 		    changes_room(&own->ctx.changes) < t->lock_rows + TELL_ROWS + LOCK_ROWS * d->rows)
 			break;
-		if (due_tell(&own->ctx, d, &told, err) != ERR_NONE)
+		if ((d->device.len > 0 ? push_due_tell(&own->ctx, d, &told, err)
+		                       : due_tell(&own->ctx, d, &told, err)) != ERR_NONE)
 			return err->code;
 		t->lock_rows += d->rows;
 	}
@@ -202,7 +204,8 @@ static void look(struct lock_expiry *e)
 		bool good = page_look(e, &places, &again, &err) == ERR_NONE;
 
 		if (!good && !e->failing)
-			log_warn("expired locks were not told of; it is tried again every second: %s",
+			log_warn("could not publish lock.expired and device.expired events; retrying every "
+			         "second: %s",
 			         err.text);
 		e->failing = !good || (e->failing && again); /* pages before the one that fails say nothing */
 	}

@@ -1,4 +1,5 @@
-/* Lock expiry: the worker that tells of locks at the second at which they expire (service/lock_event.h). It sleeps until the next lock ends;
+/* Expiry: the worker that publishes what ends by itself at the second at which it ends (service/due.h): locks (service/lock_event.h), and registrations of devices
+ * (service/push_due.h). What is said of locks here holds for both. It sleeps until the next lock ends;
  * calls that set one tell it. After a start it first tells of those that ended meanwhile, in order.
  *
  * On a table that others use too:

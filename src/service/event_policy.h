@@ -35,6 +35,7 @@
 	X(EVENT_DEVICE_MOVED, "device.moved")                                                                \
 	X(EVENT_DEVICE_DEACTIVATED, "device.deactivated")                                                    \
 	X(EVENT_DEVICE_REMOVED, "device.removed")                                                            \
+	X(EVENT_DEVICE_EXPIRED, "device.expired")                                                            \
 	X(EVENT_STATE_CHANGED, "state.changed")                                                              \
 	X(EVENT_ATTEMPT_NEAR_LIMIT, "attempt.near_limit")                                                    \
 	X(EVENT_ATTEMPT_NEW_SOURCE, "attempt.new_source")                                                    \

@@ -1,20 +1,10 @@
 /* Lock events: see lock_event.h. */
 #include "service/lock_event.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
-#include "base/crypto.h"
-#include "base/hash.h"
-#include "json/base64.h"
 #include "service/event.h"
 #include "service/lock.h"
 #include "service/lock_group.h"
 #include "service/row.h"
-
-enum { DUE_HASH_BYTES = 18, DUE_HASH_CHARS = DUE_HASH_BYTES / 3 * 4, DUE_TIME_DIGITS = 12 };
-
-_Static_assert(DUE_SK_CHARS == DUE_TIME_DIGITS + 1 + DUE_HASH_CHARS, "a due row's sort key");
 
 static bool is_heeded(struct bytes sk)
 {
@@ -129,34 +119,9 @@ static void expired_publish(struct context *ctx, const struct item *due)
 
 /* ---- due rows ---- */
 
-static struct bytes due_partition(struct arena *a, uint32_t shard)
+static struct due_thing thing_of(const struct item *lock)
 {
-	return arena_printf(a, "DUE#%u", shard);
-}
-
-/* Of a subject, as the log's shards. */
-static uint32_t due_shard(struct bytes subject)
-{
-	return hash_shard(hash_fnv(HASH_FNV, subject), DUE_SHARDS);
-}
-
-static struct bytes lock_hash(struct arena *a, struct bytes pk, struct bytes sk)
-{
-	struct bytes key = arena_printf(a, "%zu:%.*s%.*s", pk.len, BYTES_ARG(pk), BYTES_ARG(sk));
-	uint8_t      digest[SHA256_BYTES];
-	char        *text = arena_alloc(a, DUE_HASH_CHARS);
-
-	sha256(key, digest);
-	base64_url_write((struct bytes){(const char *)digest, DUE_HASH_BYTES}, text);
-	return (struct bytes){text, DUE_HASH_CHARS};
-}
-
-static struct item due_key(struct arena *a, const struct item *lock, int64_t until_s)
-{
-	struct bytes pk = row_text(lock, "PK"), hash = lock_hash(a, pk, row_text(lock, "SK"));
-
-	return row_key_two(a, due_partition(a, due_shard(pk)),
-	                   arena_printf(a, "%0*" PRIi64 "#%.*s", DUE_TIME_DIGITS, until_s, BYTES_ARG(hash)));
+	return (struct due_thing){row_text(lock, "PK"), row_text(lock, "SK")};
 }
 
 /* Does its lock.set wait? (5) Until that second. */
@@ -191,26 +156,27 @@ static void announcement_add(const struct item *lock, struct row *due)
 	text_add(due, "cause", row_text(lock, "cause"));
 }
 
-static void due_put(struct context *ctx, const struct item *lock, int64_t due_s)
+static void lock_due_put(struct context *ctx, const struct item *lock, int64_t due_s)
 {
-	struct item key = due_key(ctx->arena, lock, due_s);
-	struct row  row;
+	struct due_thing thing = thing_of(lock);
+	struct item      key = due_key(ctx->arena, &thing, due_s);
+	struct row       row;
 
 	row_from(&row, ctx->arena, &key);
-	row_set_text(&row, "subject", row_text(lock, "PK"));
-	row_set_text(&row, "lock", row_text(lock, "SK"));
+	row_set_text(&row, "subject", thing.subject);
+	row_set_text(&row, "lock", thing.what);
 	text_add(&row, "kind", row_text(lock, "block_type"));
 	row_set_i64(&row, "until", row_i64(lock, "ttl", 0));
 	group_add(lock, &row);
 	announcement_add(lock, &row);
-	changes_attach_put(&ctx->changes, TABLE_EVENTS, row_item(&row));
-	if (ctx->changes.due_s == 0 || due_s < ctx->changes.due_s)
-		ctx->changes.due_s = due_s;
+	due_put(ctx, &row, due_s);
 }
 
-static void due_remove(struct context *ctx, const struct item *lock, int64_t due_s)
+static void lock_due_remove(struct context *ctx, const struct item *lock, int64_t due_s)
 {
-	changes_attach_delete(&ctx->changes, TABLE_EVENTS, due_key(ctx->arena, lock, due_s));
+	struct due_thing thing = thing_of(lock);
+
+	due_remove(ctx, &thing, due_s);
 }
 
 /* A lock that was set before its type was switched off still has its due row, whatever is on now. (1) */
@@ -232,9 +198,9 @@ static void due_move(struct context *ctx, const struct item *old, const struct i
 	int64_t next_s = next == NULL || !needs_due(ctx, next) ? 0 : due_at(next);
 
 	if (was_s > 0 && was_s != next_s && may_have_due(ctx))
-		due_remove(ctx, old, was_s);
+		lock_due_remove(ctx, old, was_s);
 	if (next_s > 0)
-		due_put(ctx, next, next_s);
+		lock_due_put(ctx, next, next_s);
 }
 
 /* One that nobody was told of ends untold, unless its time to be told has come, and nobody did yet. (5) */
@@ -323,32 +289,6 @@ uint32_t lock_announce_rows(const struct services *s, uint32_t locks)
 
 /* ---- reading them ---- */
 
-/* Those of a shard, from one second to another. */
-struct due_range {
-	uint32_t           shard, limit;
-	int64_t            from_s, to_s;
-	const char        *after; /* the sort key after which to begin; NULL or "": at from_s */
-	const struct item *start; /* the key after which to go on; NULL: none */
-};
-
-static enum err_code due_query(struct context *ctx, const struct due_range *range,
-                               struct table_query_result *r, struct err *err)
-{
-	struct arena             *a = ctx->arena;
-	struct expr_key_condition key = row_prefix(due_partition(a, range->shard), (struct bytes){NULL, 0});
-	struct table_query        q = {
-	               .key = &key, .consistent = true, .limit = range->limit, .start = range->start};
-
-	key.range_name = BYTES("SK");
-	key.range_kind = RANGE_BETWEEN;
-	if (range->after != NULL && *range->after != '\0')
-		key.low = value_string(arena_printf(a, "%s~", range->after));
-	else
-		key.low = value_string(arena_printf(a, "%0*" PRIi64, DUE_TIME_DIGITS, range->from_s));
-	key.high = value_string(arena_printf(a, "%0*" PRIi64 "#~", DUE_TIME_DIGITS, range->to_s));
-	return ctx_query_in(ctx, TABLE_EVENTS, &q, r, err);
-}
-
 /* A lock as its due row describes it. */
 static struct item lock_of_due(struct context *ctx, const struct item *due)
 {
@@ -413,135 +353,20 @@ static enum err_code due_end(struct context *ctx, const struct item *row, bool *
 	return end_publish(ctx, &seen.item, told, err);
 }
 
-static bool is_of(const struct item *due, struct bytes hash)
-{
-	struct bytes sk = row_text(due, "SK");
-
-	return sk.len == DUE_TIME_DIGITS + 1 + DUE_HASH_CHARS &&
-	       memcmp(sk.data + DUE_TIME_DIGITS + 1, hash.data, hash.len) == 0;
-}
-
-/* From where due rows may still be: those before were told of, by this process. */
-static int64_t told_until(const struct context *ctx)
-{
-	int64_t told_s = atomic_load_explicit(&ctx->services->events.expiries_told_s, memory_order_relaxed);
-
-	return told_s > DUE_MARGIN_S ? told_s - DUE_MARGIN_S : 0;
-}
-
-static const struct item *due_among(const struct table_query_result *r, struct bytes hash)
-{
-	for (uint32_t i = 0; i < r->count; i++)
-		if (is_of(&r->items[i], hash)) /* there is no second one: lock_overdue sees to that */
-			return &r->items[i];
-	return NULL;
-}
-
-/* Looks through what is overdue in the shard: mostly nothing, or what ended in this second. */
 enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk, struct err *err)
 {
-	struct due_range          range = {.shard = due_shard(pk), .limit = DUE_PAGE, .to_s = ctx->now_s};
-	struct table_query_result r = {.more = true};
-	const struct item        *due = NULL;
-	struct arena             *a = ctx->arena;
-	struct bytes              hash;
-	struct item               last;
-	bool                      told;
+	struct due_thing thing = {pk, sk};
+	struct item      due;
+	bool             told;
 
-	if (!(ctx_publishes(ctx, EVENT_LOCK_EXPIRED) || ctx_publishes(ctx, EVENT_LOCK_SET)) ||
-	    !is_heeded(sk) || ctx_lacks(ctx, TABLE_EVENTS))
+	if (!(ctx_publishes(ctx, EVENT_LOCK_EXPIRED) || ctx_publishes(ctx, EVENT_LOCK_SET)) || !is_heeded(sk))
 		return ERR_NONE;
-	range.from_s = told_until(ctx);
-	hash = lock_hash(a, pk, sk);
-	for (uint32_t seen = 0; due == NULL && r.more && seen < DUE_OVERDUE_MAX; seen += r.count) {
-		if (due_query(ctx, &range, &r, err) != ERR_NONE)
-			return err->code;
-		due = due_among(&r, hash);
-		last = r.last_key;
-		range.start = &last;
-		range.limit = DUE_SEARCH_PAGE;
-	}
-	return due == NULL ? ERR_NONE : due_end(ctx, due, &told, err);
+	if (due_overdue(ctx, &thing, &due, err) != ERR_NONE)
+		return err->code;
+	return due.count == 0 ? ERR_NONE : due_end(ctx, &due, &told, err);
 }
 
 /* ---- the worker's ---- */
-
-static struct due due_of(const struct item *row, uint32_t shard)
-{
-	int64_t until_s = row_i64(row, "until", 0);
-	bool    announced = item_get(row, BYTES(LOCK_ANNOUNCE)) != NULL;
-
-	return (struct due){.shard = shard,
-	                    .pk = row_text(row, "PK"),
-	                    .sk = row_text(row, "SK"),
-	                    .subject = row_text(row, "subject"),
-	                    .lock = row_text(row, "lock"),
-	                    .due_s = row_i64(row, LOCK_ANNOUNCE, until_s),
-	                    .until_s = until_s,
-	                    .rows = announced ? lock_group_of(row).count + 1 : 0};
-}
-
-static int compare(const void *x, const void *y)
-{
-	const struct due *a = x, *b = y;
-
-	return bytes_compare(a->sk, b->sk);
-}
-
-/* The seconds that all shards were read up to: those of a full page end earlier. What comes after waits, to be in order. */
-static void page_cut(struct due_page *p, int64_t whole_s)
-{
-	while (p->count > 0 && p->list[p->count - 1].due_s > whole_s)
-		p->count--;
-}
-
-/* A sort key of another length is none of ours. It is told of all the same, and walked over. */
-void dues_pass(struct due_places *places, const struct due_page *p)
-{
-	for (uint32_t i = 0; i < p->count; i++)
-		if (p->list[i].sk.len == DUE_SK_CHARS)
-			memcpy(places->after[p->list[i].shard], p->list[i].sk.data, DUE_SK_CHARS);
-}
-
-enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_places *places, struct due_page *out,
-                        struct err *err)
-{
-	struct due_range range = {.limit = DUE_PAGE, .from_s = from_s, .to_s = INT64_C(999999999999)};
-	int64_t          whole_s = ctx->now_s;
-	struct table_query_result r;
-
-	out->count = 0;
-	out->more = false;
-	out->next_s = 0;
-	if (places->from_s != from_s)
-		*places = (struct due_places){.from_s = from_s};
-	for (uint32_t shard = 0; shard < DUE_SHARDS; shard++) {
-		int64_t last_s = 0;
-
-		range.shard = shard;
-		range.after = places->after[shard];
-		if (due_query(ctx, &range, &r, err) != ERR_NONE)
-			return err->code;
-		for (uint32_t i = 0; i < r.count; i++) {
-			struct due d = due_of(&r.items[i], shard);
-
-			last_s = d.due_s;
-			if (d.due_s <= ctx->now_s)
-				out->list[out->count++] = d;
-			else if (out->next_s == 0 || d.due_s < out->next_s)
-				out->next_s = d.due_s;
-			if (d.due_s > ctx->now_s)
-				break;
-		}
-		if (r.more && last_s <= ctx->now_s) {
-			out->more = true;
-			whole_s = last_s < whole_s ? last_s : whole_s;
-		}
-	}
-	qsort(out->list, out->count, sizeof(out->list[0]), compare);
-	page_cut(out, whole_s);
-	return ERR_NONE;
-}
 
 /* Was it set again after it had ended, and by a call that did not find the due row among so many? */
 static bool is_anew(const struct item *lock, int64_t until_s)
@@ -554,7 +379,7 @@ static void due_follow(struct context *ctx, const struct item *key, const struct
 {
 	changes_attach_delete(&ctx->changes, TABLE_EVENTS, *key);
 	if (due_at(lock) > 0 && lock_is_head(lock))
-		due_put(ctx, lock, due_at(lock));
+		lock_due_put(ctx, lock, due_at(lock));
 }
 
 enum err_code due_tell(struct context *ctx, const struct due *d, bool *told, struct err *err)

@@ -3,7 +3,7 @@
  *   DUE#7   001794789304#<hash>   subject, lock (its sort key), kind, until, group    a lock that holds until then
  *   DUE#7   001794788434#<hash>   the same, announce_at, cause, policy_version        one whose lock.set is published then, at the latest
  *
- * The hash is that of the lock's key; the number of the partition follows from the subject. A lock has one due row at most: for what is to be
+ * due.h has what is common to due rows. A lock has one due row at most: for what is to be
  * published of it next.
  *
  * What always holds
@@ -26,17 +26,7 @@
 #ifndef SERVICE_LOCK_EVENT_H
 #define SERVICE_LOCK_EVENT_H
 
-#include "service/context.h"
-
-enum {
-	DUE_SHARDS = 16,
-	DUE_PAGE = 64,         /* of one shard, read at a time */
-	DUE_SEARCH_PAGE = 512, /* the same, for whoever sets a lock and has seen a page already */
-	DUE_OVERDUE_MAX = DUE_PAGE + 8 * DUE_SEARCH_PAGE, /* (3) */
-	DUE_MARGIN_S =
-	        60, /* a due row may come so much later than its time: clocks differ, commits take time */
-	DUE_SK_CHARS = 12 + 1 + 24, /* of a due row's sort key: second, #, hash */
-};
+#include "service/due.h"
 
 /* Of a lock whose lock.set waits (5): the second in which it is published, at the latest. */
 #define LOCK_ANNOUNCE "announce_at"
@@ -71,35 +61,6 @@ uint32_t lock_announce_rows(const struct services *s, uint32_t locks);
 enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk, struct err *err);
 
 /* ---- for the worker that tells of locks that have expired ---- */
-
-struct due {
-	uint32_t     shard;
-	struct bytes pk, sk;        /* of the due row */
-	struct bytes subject, lock; /* the key of the lock */
-	int64_t      due_s;         /* the time of the due row */
-	int64_t      until_s;       /* when the lock ends; 0: never */
-	uint32_t     rows; /* of locks that it takes to tell of it: those of a group whose lock.set waits */
-};
-
-struct due_page {
-	struct due list[DUE_SHARDS * DUE_PAGE]; /* by time, and of one second by key */
-	uint32_t   count;
-	bool       more;   /* others are due too */
-	int64_t    next_s; /* when the first that is not due yet will be; 0: there is none */
-};
-
-/* How far pages that follow one another have come in each shard: what was told of is removed, and to walk over it again with each page takes longer each
- * time. Begins as zeros. */
-struct due_places {
-	int64_t from_s;
-	char    after[DUE_SHARDS][DUE_SK_CHARS + 1]; /* "": at from_s */
-};
-
-/* Those that are due now, of all shards, not before from_s, and behind the places. If from_s is another than before, these begin anew. */
-enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_places *places, struct due_page *out,
-                        struct err *err);
-/* All of the page were told of. */
-void dues_pass(struct due_places *places, const struct due_page *p);
 
 /* Tells of one, unless it is not due, or told, or its lock was changed. *told: it was. Adds to the changes. */
 enum err_code due_tell(struct context *ctx, const struct due *d, bool *told, struct err *err);

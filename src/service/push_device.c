@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/date.h"
+#include "service/push_due.h"
 #include "service/row.h"
 #include "service/user.h"
 
@@ -131,6 +132,7 @@ struct item push_row_put(struct context *ctx, struct row *row)
 
 void push_row_delete(struct context *ctx, const struct item *row)
 {
+	push_due_end(ctx, row);
 	ctx_delete(ctx, TABLE_DEVICES,
 	           row_key_in(ctx->arena, TABLE_DEVICES, row_text(row, "userId"), row_text(row, "deviceId")));
 }

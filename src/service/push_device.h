@@ -2,6 +2,7 @@
  *
  *   userId  deviceId   expoPushToken, fcmToken, apnsToken, platform, registeredAt, updatedAt, isActive, expiresAt
  *                      platformShard, isActiveText: the keys of the index, where that is switched on
+ *                      expiryDueAt: when its end is to be looked at (push_due.h)
  *
  * and of `gatehouse-push-tokens` (push_token.h), which say who has a token.
  *

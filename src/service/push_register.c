@@ -1,6 +1,7 @@
 /* Registering devices: see push_register.h. */
 #include "service/push_register.h"
 
+#include "service/push_due.h"
 #include "service/row.h"
 #include "service/user.h"
 
@@ -109,7 +110,7 @@ static enum err_code tokens_drop(struct registering *r)
 }
 
 /* (3) */
-static struct item row_write(struct registering *r)
+static enum err_code row_write(struct registering *r, struct item *out)
 {
 	struct bytes now = user_time(r->ctx->arena, r->ctx->now_us);
 	struct row   row;
@@ -132,7 +133,10 @@ static struct item row_write(struct registering *r)
 	row_set_text(&row, "updatedAt", now);
 	row_set(&row, "isActive", value_bool(true));
 	row_set_i64(&row, "expiresAt", r->ctx->now_s + PUSH_DEVICE_LIFE_S);
-	return push_row_put(r->ctx, &row);
+	if (push_due_keep(r->ctx, &row, r->old.found, r->err) != ERR_NONE)
+		return r->err->code;
+	*out = push_row_put(r->ctx, &row);
+	return ERR_NONE;
 }
 
 /* ---- the maximum (4) ---- */
@@ -224,9 +228,8 @@ enum err_code push_device_register(struct context *ctx, const struct push_regist
 	for (int kind = 0; kind < PUSH_KINDS; kind++)
 		if (q->tokens[kind].len > 0 && token_take(&r, (enum push_kind)kind) != ERR_NONE)
 			return err->code;
-	if (tokens_drop(&r) != ERR_NONE || count_keep(&r) != ERR_NONE)
+	if (tokens_drop(&r) != ERR_NONE || count_keep(&r) != ERR_NONE || row_write(&r, &item) != ERR_NONE)
 		return err->code;
-	item = row_write(&r);
 	for (int kind = 0; kind < PUSH_KINDS; kind++)
 		if (q->tokens[kind].len > 0)
 			push_marker_put(ctx, &(struct push_marker){(enum push_kind)kind, q->tokens[kind]},

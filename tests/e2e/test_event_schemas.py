@@ -17,7 +17,7 @@ from v1 import Server, attempt
 pytestmark = pytest.mark.gatehouse_only
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITES = ["lock_event", "attempt_event", "revocation", "push_device", "push", "policy_store", "sync", "reconcile"]
+SUITES = ["lock_event", "attempt_event", "revocation", "push_device", "push_due", "push", "policy_store", "sync", "reconcile"]
 TYPES = re.findall(r'X\(EVENT_[A-Z_]+, "([a-z_.]+)"\)', (ROOT / "src/service/event_policy.h").read_text())
 SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs/events").glob("*.json")}
 # Readers must let new fields pass; what is published now is all in the schemas.
@@ -86,7 +86,7 @@ def test_events_of_the_suites_are_as_their_schemas_say(tmp_path):
         check(event)
     seen = {event["type"] for event in events}
     assert {"lock.set", "lock.cleared", "lock.expired", "attempt.near_limit", "attempt.new_source", "state.changed", "push.sent", "push.failed",
-            "policy.changed", "token.revoked", "device.registered", "device.moved", "device.removed"} <= seen, seen
+            "policy.changed", "token.revoked", "device.registered", "device.moved", "device.removed", "device.expired"} <= seen, seen
 
 
 @pytest.fixture

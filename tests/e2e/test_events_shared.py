@@ -25,6 +25,7 @@ pytestmark = pytest.mark.gatehouse_only
 KILLS = int(os.environ.get("GATEHOUSE_SHARED_KILLS", 2))
 LOCK_S, KEEP_S = 900, 7200
 STALE_S = 1.5  # for less than a second a process may send what another has erased
+LIFE_S = 90 * 86400  # of the registration of a device
 OWNED_S = 20  # after which another process takes over from one that was killed
 POLICIES = f"""
 attempts: {{locks: {{STANDARD: {{duration: {LOCK_S}}}}}, journeys: {{SIGN_IN: {{types: {{PASSWORD_ENTRY: {{max: 2, life: 7200}}}}}}}}}}
@@ -221,6 +222,24 @@ def test_a_target_is_moved_by_a_process_that_does_not_send_and_its_tries_are_tol
         sink.wait_for(1, subject="the-last")
         assert [seen["event"]["subject"] for seen in sink.taken[taken:]] == ["the-last"]
     sink.close()
+
+
+def test_a_registration_that_lapses_is_published_once_whichever_process_is_left(dynoxide):  # noqa: F811
+    with Processes(dynoxide, "events-lapse-", 2) as both:
+        one, other = both.list
+        for number in range(6):
+            both.list[number % 2].ok(f"/v1/users/u-{number}/devices/phone", {"platform": "ios", "expoPushToken": f"ExponentPushToken[lapse{number}]"}, "PUT")
+        both.clock.passes(LIFE_S / 2)
+        one.ok("/v1/users/u-5/devices/phone", {"platform": "ios", "expoPushToken": "ExponentPushToken[lapse5]"}, "PUT")
+        one.kill()
+        both.clock.passes(LIFE_S / 2 + OWNED_S)
+        wait_for(lambda: len(of_type(whole_log(other), "device.expired")) >= 5)
+        one.start()
+        assert sorted(of_type(whole_log(one), "device.expired")) == [f"u-{number}" for number in range(5)]
+        other.ok("/v1/users/u-0/devices/phone", {"platform": "ios", "expoPushToken": "ExponentPushToken[lapse0]"}, "PUT")
+        both.clock.passes(LIFE_S / 2)  # both look, and u-5 goes once; what is older was trimmed
+        wait_for(lambda: "u-5" in of_type(whole_log(other), "device.expired"))
+        assert of_type(whole_log(one), "device.expired").count("u-5") == 1
 
 
 def erased(one, user):

@@ -24,6 +24,7 @@ from test_metrics import PROMTOOL, RULES
 from test_token_routes import started
 from test_users import Peer, call, new_id, ok, rows, together
 from v1 import Server
+from webhooks import wait_for
 
 pytestmark = pytest.mark.gatehouse_only
 
@@ -119,7 +120,7 @@ def test_each_pattern_through_v1_is_read_literally(server):
     status, made = register(server, user, "phone", push)
     assert status == 201
     row = literal_get(ddb, "device-tokens", user, "phone")
-    assert set(row) == SEED_ATTRIBUTES
+    assert set(row) == SEED_ATTRIBUTES | {"expiryDueAt"}  # data-model.md: for device.expired
     assert row["expoPushToken"] == {"S": push} and row["isActive"] == {"BOOL": True} and row["platform"] == {"S": "ios"}
     assert made == {"userId": user, "deviceId": "phone", "expoPushToken": push, "platform": "ios", "isActive": True, "registeredAt": row["registeredAt"]["S"],
                     "updatedAt": row["updatedAt"]["S"], "expiresAt": int(row["expiresAt"]["N"])}
@@ -845,5 +846,40 @@ def test_registrations_that_a_full_disk_refuses_fire_when_they_are_more_than_ten
         assert not fires("GatehouseSystemErrors", "critical", before, counted(server), tmp_path)
         assert register(server, "ann", "phone")[0] == 503
         assert fires("GatehouseSystemErrors", "critical", before, counted(server), tmp_path)
+    finally:
+        server.close()
+
+
+def lapsed(server):
+    """Whose registrations were published as lapsed, in the order of the log."""
+    return [(event["subject"], event["data"]) for event in ok(server, "GET", "/v1/events?types=device.expired&from=first&limit=1000")["events"]]
+
+
+def test_a_registration_that_lapses_is_published_once_at_its_second_and_after_a_restart():
+    server = Moved()
+    try:
+        for user in ("ann", "bob", "cat", "dan"):
+            assert register(server, user, "phone")[0] == 201
+        push = token()
+        assert register(server, "eve", "phone", push)[0] == 201
+        server.clock.passes(86400)
+        assert register(server, "bob", "phone")[0] == 200  # lives a day longer
+        assert call(server, "DELETE", "/v1/users/cat/devices/phone")[0] == 200
+        job_done(server, ok(server, "POST", "/v1/users", {"id": "dan"}) and call(server, "POST", "/v1/users/dan/erase")[1])
+        assert register(server, "fay", "phone", push)[0] == 201  # eve's, moved
+        server.clock.passes(LIFE_S - 86400 - 60)
+        assert lapsed(server) == []
+        server.clock.passes(61)
+        wait_for(lambda: lapsed(server) == [("ann", {"deviceId": "phone", "platform": "ios"})])
+        assert register(server, "ann", "phone")[0] == 201
+        server.kill()
+        server.clock.passes(86400)
+        server.start()
+        wait_for(lambda: {user for user, _ in lapsed(server)} == {"ann", "bob", "fay"})
+        server.kill()
+        server.start()
+        assert sorted(user for user, _ in lapsed(server)) == ["ann", "bob", "fay"]
+        rows_left = [row for row in server.ddb.scan(TableName="gatehouse-events")["Items"] if row["PK"]["S"].startswith("DUE#")]
+        assert [row["subject"]["S"] for row in rows_left] == ["ann"]
     finally:
         server.close()
