@@ -249,6 +249,7 @@ static enum err_code outage_open(struct outage *o, const struct merger_options *
 		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
 	pthread_mutex_init(&o->turn, NULL);
 	o->known = known_open(&known);
+	o->processes = options->processes;
 	if (spool_open(&o->spool, &spool, err) != ERR_NONE)
 		return err->code;
 	outage_recall(o, options->services);

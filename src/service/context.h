@@ -30,10 +30,18 @@ struct context {
 	struct foresight foresight;
 
 	/* Tables that do not answer (outage.h). */
-	bool    degraded; /* decided on what was last known: nothing is published */
-	bool    late;     /* it happened before now: what others changed since stands */
-	int64_t late_s;   /* … so long before */
+	bool degraded; /* decided on what was last known: nothing is published */
+	uint32_t
+	        processes; /* degraded: so many decide, and none sees what the others count (outage.h, 6); 0: 1 */
+	bool    late;      /* it happened before now: what others changed since stands */
+	int64_t late_s; /* … so long before */
 };
+
+/* How much a failure counts. */
+static inline int64_t ctx_weight(const struct context *ctx)
+{
+	return ctx->degraded && ctx->processes > 1 ? ctx->processes : 1;
+}
 
 /* On this table, and with no changes yet; again if it is decided anew. */
 void ctx_begin(struct context *ctx, struct table *t);

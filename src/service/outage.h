@@ -19,6 +19,8 @@
  *     Nothing is written about whoever was erased since, or is being erased (erased.h): the attempt is void. So is one of the minute after an
  *     erasure: the clocks of the two processes may differ by that.
  * (5) Of a subject of which nothing is known, the policy decides: `on_failure: closed` refuses, `open` lets it try.
+ * (6) No process sees what others count meanwhile. So a failure counts for as many as there are processes, and the budget of a subject is divided between them. A process
+ *     allows one guess at least. The record is one failure, and so is what is merged.
  *
  * Any thread. */
 #ifndef SERVICE_OUTAGE_H
@@ -49,6 +51,7 @@ enum {
 struct outage {
 	struct known *known;
 	struct spool *spool;
+	unsigned      processes; /* that are expected to share the tables; 0: 1 */
 	/* One decision at a time, so that each sees what the one before it changed. */
 	pthread_mutex_t turn;
 
