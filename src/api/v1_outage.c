@@ -133,6 +133,7 @@ enum err_code v1_run_degraded(struct v1_call *c, struct table *t, struct err *er
 
 	session_begin(c, t, &s);
 	c->ctx.degraded = true;
+	c->ctx.processes = o->processes;
 	rc = c->call.kind == READ || c->record == NULL ? run_looking(c, &s, err)
 	                                               : run_recorded(c, t, &s, err);
 	if (rc == ERR_NONE)

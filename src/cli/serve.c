@@ -113,6 +113,11 @@ static const struct option_spec options[] = {
          "with --engine dynamodb: attempts kept in the data directory until the endpoint answers again, in "
          "MB (default: 64)",
          AT(o.spool_mb), 1, 4096},
+        {"--processes", OPTION_NUMBER, "N",
+         "with --engine dynamodb: how many processes share the tables: during an outage each allows that "
+         "part of "
+         "the attempts that are left (default: 1)",
+         AT(o.processes), 1, 1000},
         {"--denied-ms", OPTION_NUMBER, "N",
          "with --engine dynamodb: how long a locked subject is refused without asking the endpoint again, in "
          "ms (default: 1000)",

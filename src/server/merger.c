@@ -254,6 +254,7 @@ static enum err_code outage_open(struct outage *o, const struct merger_options *
 	known.bytes_max = OUTAGE_LIMITS_MB << 20;
 	known.of_limits = true;
 	o->limit_rows = known_open(&known);
+	o->processes = options->processes;
 	if (spool_open(&o->spool, &spool, err) != ERR_NONE)
 		return err->code;
 	outage_recall(o, options->services);

@@ -20,6 +20,7 @@ struct merger_options {
 	const char      *data;
 	size_t           known_bytes_max, spool_bytes_max;
 	int64_t          denied_us, token_us;
+	unsigned         processes; /* (outage.h, 7) */
 };
 
 /* ERR_STORAGE: the spool cannot be read, or is damaged. */

@@ -420,6 +420,7 @@ static enum err_code open_merger(struct server *s, const struct serve_options *o
 	struct merger_options merger = {.services = &s->services.all,
 	                                .store = s->store,
 	                                .data = options->data,
+	                                .processes = (unsigned)options->processes,
 	                                .known_bytes_max = (size_t)options->known_mb << 20,
 	                                .spool_bytes_max = (size_t)options->spool_mb << 20,
 	                                .denied_us = (int64_t)options->denied_ms * 1000,

@@ -17,6 +17,7 @@ struct serve_options {
 	uint64_t    workers;             /* dynamodb: threads that wait for the endpoint */
 	uint64_t    endpoint_attempt_ms; /* dynamodb: one try of a request there */
 	uint64_t    endpoint_call_ms;    /* dynamodb: all requests that one call waits for */
+	uint64_t    processes;           /* dynamodb: that are expected to share the tables */
 	uint64_t known_mb, spool_mb; /* dynamodb: for an outage: what was last known, attempts to be merged */
 	uint64_t denied_ms;          /* dynamodb: how long it is remembered that a subject is locked */
 	uint64_t token_known_s;      /* dynamodb: how old what is known of a token's subject may be */

@@ -20,6 +20,7 @@ struct serve_options serve_options_default(void)
 	                                 .endpoint_attempt_ms = REMOTE_ATTEMPT_MS,
 	                                 .endpoint_call_ms = REMOTE_TURN_MS,
 	                                 .known_mb = OUTAGE_KNOWN_MB,
+	                                 .processes = 1,
 	                                 .spool_mb = OUTAGE_SPOOL_MB,
 	                                 .denied_ms = OUTAGE_DENIED_MS,
 	                                 .token_known_s = OUTAGE_TOKEN_S,

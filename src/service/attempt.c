@@ -204,7 +204,7 @@ static void count_put(struct recording *r, struct counter *c)
 		row_set_text(&row, "SK", c->sk);
 	}
 	c->ends_s = first_ends(c, ends_s);
-	row_set_i64(&row, "count", (c->own == NULL ? 0 : c->own->count) + 1);
+	row_set_i64(&row, "count", (c->own == NULL ? 0 : c->own->count) + ctx_weight(r->ctx));
 	row_set_i64(&row, "ttl", ends_s);
 	if (c->own == NULL || !is_newer(r, &c->own->item))
 		row_set_i64(&row, "last_updated", r->ctx->now_s);
@@ -292,7 +292,7 @@ static void count_hold(struct recording *r, const struct counter *c, const struc
 		row_from(&row, r->ctx->arena, &old->item);
 	row_set_text(&row, "PK", old == NULL ? c->pk : old->pk);
 	row_set_text(&row, "SK", old == NULL ? c->sk : old->sk);
-	row_set_i64(&row, "count", (old == NULL ? 0 : old->count) + (counted ? 1 : 0));
+	row_set_i64(&row, "count", (old == NULL ? 0 : old->count) + (counted ? ctx_weight(r->ctx) : 0));
 	row_set_i64(&row, "last_updated", r->ctx->now_s);
 	if (r->out->shadow.until_s > 0)
 		row_set_i64(&row, "ttl", r->out->shadow.until_s);
@@ -473,10 +473,11 @@ static enum err_code maximum_reached(struct recording *r, struct counter *c, boo
 
 static enum err_code counter_advance(struct recording *r, struct counter *c)
 {
-	bool all, each;
+	int64_t weight = ctx_weight(r->ctx);
+	bool    all, each;
 
-	c->total++;
-	c->each++;
+	c->total += weight;
+	c->each += weight;
 	if (c->scope == SCOPE_LANES) { /* a full one closes all lanes until it expires */
 		count_put(r, c);
 		counter_show(c, &r->out->nearest);
@@ -487,8 +488,8 @@ static enum err_code counter_advance(struct recording *r, struct counter *c)
 		counter_show(c, &r->out->nearest);
 		return ERR_NONE;
 	}
-	all = c->max > 0 && c->total >= c->max;
-	each = c->max_each > 0 && c->each >= c->max_each;
+	all = c->max > 0 && c->total + weight > c->max;
+	each = c->max_each > 0 && c->each + weight > c->max_each;
 	if (!all && !each)
 		count_put(r, c);
 	counter_show(c, &r->out->nearest);
@@ -531,7 +532,7 @@ static enum err_code streak_advance(struct recording *r)
 {
 	const struct streak *s = &r->now->streak;
 
-	r->for_good = !s->lane && s->total + 1 >= r->q->rules->consecutive.max;
+	r->for_good = !s->lane && s->total + 2 * ctx_weight(r->ctx) > r->q->rules->consecutive.max;
 	if (!r->for_good) {
 		streak_fail(r->ctx, r->q, s);
 		return ERR_NONE;

@@ -42,10 +42,18 @@ struct context {
 	struct foresight foresight;
 
 	/* Tables that do not answer (outage.h). */
-	bool    degraded; /* decided on what was last known: nothing is published */
-	bool    late;     /* it happened before now: what others changed since stands */
-	int64_t late_s;   /* … so long before */
+	bool degraded; /* decided on what was last known: nothing is published */
+	uint32_t
+	        processes; /* degraded: so many decide, and none sees what the others count (outage.h, 7); 0: 1 */
+	bool    late;      /* it happened before now: what others changed since stands */
+	int64_t late_s; /* … so long before */
 };
+
+/* How much a failure counts. */
+static inline int64_t ctx_weight(const struct context *ctx)
+{
+	return ctx->degraded && ctx->processes > 1 ? ctx->processes : 1;
+}
 
 /* At the beginning of a turn, before ctx_begin: what the function may change, as it is now. */
 void ctx_state(struct context *ctx, void *at, size_t bytes);

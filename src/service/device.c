@@ -197,7 +197,10 @@ static void failures_put(struct context *ctx, const struct attempt *q, const str
 
 bool device_lane_fail(struct context *ctx, const struct attempt *q, struct device_lane *lane)
 {
-	bool last = ++lane->failures >= q->rule->max_device && !q->rule->shadow;
+	bool last;
+
+	lane->failures += ctx_weight(ctx);
+	last = lane->failures >= q->rule->max_device && !q->rule->shadow;
 
 	if (!last || q->reservation.len > 0) {
 		failures_put(ctx, q, &lane->row, lane->failures);

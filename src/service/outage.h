@@ -21,6 +21,8 @@
  * (5) Of a subject of which nothing is known, the policy decides: `on_failure: closed` refuses, `open` lets it try.
  * (6) A token is judged many times, and nobody counts it. So what is known of its subject has a greatest age (`token_us`): past it the policy
  *     decides as if nothing were known. What stands against somebody does so at any age.
+ * (7) No process sees what others count meanwhile. So a failure counts for as many as there are processes, and the budget of a subject is divided between them. A process
+ *     allows one guess at least. The record is one failure, and so is what is merged.
  *
  * Any thread. */
 #ifndef SERVICE_OUTAGE_H
@@ -58,6 +60,7 @@ struct outage {
 	struct known *
 	        limit_rows; /* of limits: never an answer, only what the next write of a row begins with (single.h) */
 	struct spool *spool;
+	unsigned      processes; /* that are expected to share the tables; 0: 1 */
 	/* One decision at a time, so that each sees what the one before it changed. */
 	pthread_mutex_t turn;
 

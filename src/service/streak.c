@@ -83,7 +83,7 @@ void streak_fail(struct context *ctx, const struct attempt *q, const struct stre
 	const struct looked *own = own_row(q, s);
 	bool                 locked = own->found && lock_holds(&own->item, ctx->now_us);
 	struct item          part = own->found ? part_of(&own->item, s->lane) : (struct item){NULL, 0};
-	struct value         more = value_i64(bounded(item_get(&part, q->rule->name)) + 1);
+	struct value         more = value_i64(bounded(item_get(&part, q->rule->name)) + ctx_weight(ctx));
 	struct row           row;
 
 	if (own->found) {

@@ -323,3 +323,18 @@ def test_an_hour_of_outages_counts_every_acknowledged_attempt_once(dynoxide):  #
               f"peak {peak:.0f} MB, merged {server.metric('gatehouse_spool_merged_total'):.0f}")
         assert counted == acknowledged
         assert degraded > 0 and peak < 300
+
+
+@pytest.mark.parametrize("processes, each", [(1, 6), (2, 3), (4, 1)])
+def test_processes_that_share_tables_divide_what_is_left(dynoxide, processes, each):  # noqa: F811
+    with world(dynoxide, "--processes", str(processes)) as (server, proxy):
+        assert server.attempt("shared", outcome="success")[0] == 200  # so that it is known
+        proxy.gone()
+        guesses = 0
+        while server.check("shared")[1]["verdict"] == "allow":
+            assert server.attempt("shared")[1]["degraded"]
+            guesses += 1
+        assert guesses == each
+        proxy.back()
+        server.wait_merged()
+        assert server.counts("STRICT").get("shared", 0) == (0 if processes == 1 else each)  # one failure is one
