@@ -281,6 +281,7 @@ static enum err_code commit_apart(struct changes *c, struct table *t, struct err
 		rc = commit_many(c, t, &q, err);
 		c->unsure |= rc == ERR_STORAGE;
 	} while (changes_repeat(c, t, rc, ++repeats));
+	single_forget(&x);
 	c->unsure = c->unsure && is_passing(rc);
 	return c->unsure ? err_set(err, ERR_STORAGE, "%s", unknown) : rc;
 }
