@@ -470,6 +470,14 @@ enum err_code ext_authz_run(struct v1_call *c, struct err *err)
 	return limits_run(&c->ctx, a->call, err);
 }
 
+void ext_authz_committed(struct v1_call *c)
+{
+	struct ext_authz_call *a = c->request;
+
+	if (a->call->count > 0)
+		limits_written(&c->ctx, a->call);
+}
+
 /* Limits may let pass what could not be counted; a token that could not be judged never passes. */
 enum err_code ext_authz_refused(struct v1_call *c, enum err_code rc, struct err *err)
 {

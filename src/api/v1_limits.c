@@ -339,6 +339,7 @@ void allow_committed(struct v1_call *c)
 {
 	struct limits_call *l = c->request;
 
+	limits_written(&c->ctx, l->call);
 	limits_kept(c->ctx.services->limits, l->call, c->ctx.now_us);
 }
 

@@ -32,7 +32,7 @@ static const struct v1_route routes[] = {
         {HTTP_POST, "/v1/refund", WRITE, "Refund", BODY, "", refund_name, FUNCTIONS(refund), allow_committed,
          allow_refused},
         {HTTP_OTHER, "/v1/authz/{*}", WRITE, "Authorize", V1_BODY_IGNORED, V1_QUERY_ANY, ext_authz_name,
-         FUNCTIONS(ext_authz), NULL, ext_authz_refused},
+         FUNCTIONS(ext_authz), ext_authz_committed, ext_authz_refused},
         {HTTP_POST, "/v1/tokens/verify", READ, "VerifyToken", BODY, "enforce", token_verify_name,
          FUNCTIONS(token_verify), NULL, NULL},
         {HTTP_GET, "/v1/locks", READ, "ListLocks", NO_BODY, "journey name limit cursor", lock_list_name,

@@ -58,6 +58,7 @@ ROUTE_FUNCTIONS(hot_keys);
 /* v1_ext_authz.c */
 ROUTE_FUNCTIONS(ext_authz);
 ROUTE_NAME(ext_authz);
+void          ext_authz_committed(struct v1_call *c);
 enum err_code ext_authz_refused(struct v1_call *c, enum err_code rc, struct err *err);
 
 /* v1_locks.c */

@@ -324,6 +324,7 @@ static enum err_code commit_apart(struct changes *c, struct table *t, struct err
 	} while (changes_repeat(c, t, rc, ++repeats));
 	if (rc == ERR_CONDITION && c->unsure)
 		rc = commit_is_ours(c, t, &x, err);
+	single_forget(&x);
 	c->unsure = c->unsure && is_passing(rc);
 	return c->unsure ? err_set(err, ERR_STORAGE, "%s", unknown) : rc;
 }

@@ -64,6 +64,7 @@ struct changes {
 	int64_t late_s; /* so long ago was the table's time (context.h): versions live from now on */
 	bool    unsure; /* a commit was sent, and nobody said what became of it */
 	bool    single; /* one row of it may be written by itself (single.h) */
+	const struct item *written; /* the row as that left it, if the endpoint told it; NULL: it did not */
 	struct known
 	        *limit_rows; /* rows that were last written by themselves; NULL: they are not remembered */
 

@@ -251,6 +251,20 @@ enum err_code limit_table_take(struct context *ctx, const struct limit_asks *ask
 	return ERR_NONE;
 }
 
+void limit_table_written(struct context *ctx, struct limit_ask *ask)
+{
+	struct limit_row    r = {.row = {.found = true, .item = *ctx->changes.written}};
+	struct limit_answer now;
+
+	limit_row_read(&r, ctx->arena, ask->rule);
+	if (r.shards > 1)
+		return;
+	limit_take(ask->rule, &r.state, ctx->now_us, 0, &now);
+	ask->answer.remaining = now.remaining;
+	ask->answer.near = now.near;
+	ask->answer.reset_us = now.reset_us;
+}
+
 static bool any_found(const struct view *v)
 {
 	for (unsigned i = 0; i < v->all.count; i++)

@@ -20,6 +20,9 @@
 enum err_code limit_table_take(struct context *ctx, const struct limit_asks *asks, bool *may,
                                struct err *err);
 
+/* It was taken, by a write that told the row as it left it (changes->written): others may have taken some meanwhile, which the answer then says. */
+void limit_table_written(struct context *ctx, struct limit_ask *ask);
+
 /* Gives each ask's cost back; its answer is that of a look afterwards. */
 enum err_code limit_table_give(struct context *ctx, const struct limit_asks *asks, struct err *err);
 

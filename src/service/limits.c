@@ -404,6 +404,15 @@ enum err_code limits_run(struct context *ctx, struct limit_call *c, struct err *
 
 /* ---- how it ended ---- */
 
+void limits_written(struct context *ctx, struct limit_call *c)
+{
+	struct limit_asks table;
+
+	asks_of(c, LIMIT_TABLE, &table);
+	if (ctx->changes.written != NULL && table.count == 1 && c->verb == LIMIT_TAKE)
+		limit_table_written(ctx, table.list[0]);
+}
+
 void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us)
 {
 	struct limit_asks memory, table;

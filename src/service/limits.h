@@ -88,6 +88,9 @@ enum err_code limits_run(struct context *ctx, struct limit_call *c, struct err *
 /* It is not asked any more: an earlier run may have taken something in memory. */
 void limits_undo(struct limits *l, struct limit_call *c, int64_t now_us);
 
+/* Its changes are committed: its answer says what is left after it. Before limits_kept. */
+void limits_written(struct context *ctx, struct limit_call *c);
+
 /* Its changes are committed, if it had any. Now a refund is given to the limits in memory. */
 void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us);
 

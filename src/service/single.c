@@ -83,6 +83,25 @@ static void learn(const struct changes *c, const struct table_write *w, const st
 		                                               .now_us = item == NULL ? 0 : now_us});
 }
 
+void single_forget(const struct transaction *x)
+{
+	for (uint32_t i = 0; x->c->limit_rows != NULL && i < x->count; i++)
+		if (bytes_equal(x->actions[i].table, x->c->tables->names[TABLE_RATE_LIMITS]))
+			learn(x->c, &x->actions[i], NULL, 0);
+}
+
+/* What it says of the row: as it left it, or as it found it. */
+static void note_row(struct changes *c, const struct table_write *w, const struct table_write_result *r,
+                     int64_t now_us)
+{
+	struct item *row = arena_alloc(c->arena, sizeof(*row));
+	bool         told = r->has_item || (w->kind == TABLE_PUT && !r->condition_failed);
+
+	*row = r->has_item ? r->item : w->item;
+	learn(c, w, told ? row : NULL, now_us);
+	c->written = told ? row : NULL;
+}
+
 /* ---- writing ---- */
 
 static bool is_passing(enum err_code rc)
@@ -126,10 +145,7 @@ enum err_code single_commit(struct transaction *x, struct table *t, struct err *
 		learn(c, &w, NULL, t->now_us);
 		return rc;
 	}
-	if (r.has_item)
-		learn(c, &w, &r.item, t->now_us);
-	else
-		learn(c, &w, w.kind == TABLE_PUT && !r.condition_failed ? &w.item : NULL, t->now_us);
+	note_row(c, &w, &r, t->now_us);
 	return r.condition_failed && !is_ours(&r, nonce)
 	               ? err_set(err, ERR_CONDITION, "others changed the row in between")
 	               : ERR_NONE;

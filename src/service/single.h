@@ -17,6 +17,9 @@
 /* Is it one that changes->single allows, and nothing else? */
 bool single_fits(const struct transaction *x);
 
+/* It was a transaction after all, done or not: what was remembered of its rows may be wrong, and it does not tell what they are now. */
+void single_forget(const struct transaction *x);
+
 /* As a commit: ERR_CONDITION if it is to be decided again. */
 enum err_code single_commit(struct transaction *x, struct table *t, struct err *err);
 

@@ -248,12 +248,15 @@ def test_a_user_takes_two_to_make_and_one_to_read_and_a_device_three(gatehouse):
     assert gatehouse.requests(register, lambda i: f"user{i}.") == ["BatchGetItem", "Query", "TransactWriteItems"]
 
 
-def test_a_limit_in_a_table_takes_two_and_none_once_it_was_refused(gatehouse):
-    def ask(policy, key):
-        request = urllib.request.Request(gatehouse.base + "/v1/allow", json.dumps({"policy": policy, "key": key}).encode())
+def test_a_limit_in_a_table_takes_one_write_and_none_once_it_was_refused(gatehouse):
+    def ask(policy, key, **headers):
+        request = urllib.request.Request(gatehouse.base + "/v1/allow", json.dumps({"policy": policy, "key": key}).encode(), headers)
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())["allowed"]
 
     assert ask("few", "spent") and not ask("few", "spent")
-    assert gatehouse.requests(lambda i: ask("login", f"key{i}."), lambda i: f"key{i}.") == ["GetItem", "TransactWriteItems"]
+    assert gatehouse.requests(lambda i: ask("login", f"key{i}."), lambda i: f"key{i}.") == ["GetItem", "PutItem"]  # keys that nobody has seen
+    assert gatehouse.requests(lambda i: ask("login", f"key{i}."), lambda i: f"key{i}.") in (["UpdateItem"], ["PutItem"])  # the second begins a window, or is gcra's
+    keyed = gatehouse.requests(lambda i: ask("login", f"key{i}.", **{"Idempotency-Key": f"once-{i}"}), lambda i: f"key{i}.")
+    assert keyed[-1] == "TransactWriteItems" and "UpdateItem" not in keyed and "PutItem" not in keyed
     assert gatehouse.requests(lambda _: ask("few", "spent"), lambda _: "spent") == []

@@ -8,6 +8,7 @@ import time
 import uuid
 from urllib.parse import urlsplit
 
+import boto3
 import pytest
 
 from aws_like import AwsLike
@@ -104,6 +105,36 @@ def test_what_another_process_took_counts_at_once(world, policy):
     assert servers[0].call("/v1/allow", {"policy": policy, "key": key, "cost": 2})[1]["allowed"] is False
     assert servers[0].call("/v1/allow", {"policy": policy, "key": key})[1]["allowed"]
     assert servers[1].call("/v1/allow", {"policy": policy, "key": key})[1]["allowed"] is False
+
+
+@pytest.mark.parametrize("policy", ["fixed", "sliding", "gcra"])
+def test_a_transaction_is_not_decided_on_what_was_last_known_for_ever(world, policy):
+    """With an Idempotency-Key, or several limits, a call is a transaction, which does not tell what the row is now."""
+    _, servers = world
+    key = uuid.uuid4().hex
+    assert servers[0].call("/v1/allow", {"policy": policy, "key": key})[1]["allowed"]
+    for n in range(2):
+        assert servers[1].call("/v1/allow", {"policy": policy, "key": key})[1]["allowed"]
+        status, answer, _ = servers[0].call("/v1/allow", {"policy": policy, "key": key}, Idempotency_Key=uuid.uuid4().hex)
+        assert (status, answer.get("allowed")) == (200, True), answer
+        assert servers[1].call("/v1/allow", {"policy": policy, "key": key})[1]["allowed"]
+        status, answer, _ = servers[0].call("/v1/allow", {"all": [{"policy": policy, "key": key}, {"policy": policy, "key": key + "-"}]})
+        assert (status, answer.get("allowed")) == (200, True), answer
+        assert servers[1].call("/v1/refund", {"policy": policy, "key": key})[0] == 200
+        assert servers[0].call("/v1/allow", {"policy": policy, "key": key})[1]["results"][0]["remaining"] == LIMIT - 1 - 4 * (n + 1)
+
+
+@pytest.mark.parametrize("policy", ["fixed", "sliding", "gcra"])
+def test_a_row_that_was_removed_by_hand_begins_again(world, policy):
+    proxy, servers = world
+    key = uuid.uuid4().hex
+    for _ in range(3):
+        assert servers[0].call("/v1/allow", {"policy": policy, "key": key})[1]["allowed"]
+    ddb = boto3.client("dynamodb", endpoint_url=proxy.url, region_name="eu-west-1", aws_access_key_id="any", aws_secret_access_key="any")
+    table = next(name for name in ddb.list_tables()["TableNames"] if name.startswith(servers[0].words[1]) and name.endswith("rate-limits"))
+    row = next(item for item in ddb.scan(TableName=table)["Items"] if item["PK"]["S"].endswith(key))
+    ddb.delete_item(TableName=table, Key={"PK": row["PK"]})
+    assert servers[0].call("/v1/allow", {"policy": policy, "key": key})[1]["results"][0]["remaining"] == LIMIT - 1
 
 
 @pytest.mark.parametrize("policy", ["fixed", "sliding", "gcra"])

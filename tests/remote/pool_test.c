@@ -302,7 +302,7 @@ static void step_in_line(int64_t by_us)
 	        now + 1 + TURN_US / 2); /* half of a turn's time, and for the first a microsecond more */
 	let_go(&w);
 	await(&w, &w.stage.done, 3);
-	assert_int_equal(w.acts[1].base.rc, ERR_OVERLOADED);
+	assert_int_equal(w.acts[1].base.rc, ERR_CONTENDED);
 	assert_true(w.acts[2].ran);
 	assert_int_equal(w.acts[2].left_us, TURN_US / 2);
 	assert_int_equal(w.acts[2].now_us, w.acts[0].now_us + 1 + TURN_US / 2);
