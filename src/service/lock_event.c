@@ -237,7 +237,7 @@ void lock_head_forget(struct context *ctx, const struct item *row)
 	if (group.count == 0 || due_at(row) == 0 || !may_have_due(ctx) || !is_heeded(row_text(row, "SK")))
 		return;
 	head = item_with(ctx->arena, row, BYTES("PK"), &group.items[0]);
-	due_remove(ctx, &head, due_at(row));
+	lock_due_remove(ctx, &head, due_at(row));
 }
 
 enum err_code lock_announce(struct context *ctx, const struct item *row, struct err *err)
