@@ -519,7 +519,7 @@ static enum err_code discover(const struct issuers *all, const struct issuer *i,
 	bool               slash = i->name.data[i->name.len - 1] == '/';
 	struct bytes       where = arena_printf(c->arena, "%.*s/.well-known/openid-configuration",
 	                                        (int)(i->name.len - slash), i->name.data);
-	struct bytes       text;
+	struct bytes       text = {NULL, 0};
 	struct json       *tree;
 	const struct json *issuer, *keys;
 
@@ -546,7 +546,7 @@ static enum err_code keys_fetch(const struct issuers *all, const struct issuer *
 {
 	struct arena      a;
 	struct token_call c = {reader, &a, 0};
-	struct bytes      url = i->jwks_url, text;
+	struct bytes      url = i->jwks_url, text = {NULL, 0};
 	enum err_code     rc = ERR_NONE;
 
 	arena_init(&a);
