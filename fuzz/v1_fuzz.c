@@ -88,7 +88,7 @@ static void rules_hold(const struct rules *r)
 		refs_hold(r, &r->resets[i].counts, false);
 		refs_hold(r, &r->resets[i].locks, true);
 	}
-	rules_allow_source(r, (const uint8_t[16]){[10] = 0xff, [11] = 0xff, [12] = 10});
+	rules_allowed_bits(r, (const uint8_t[16]){[10] = 0xff, [11] = 0xff, [12] = 10});
 }
 
 static void reads_again(struct world *w, struct arena *a, const struct json *tree, const struct rules *before)

@@ -29,7 +29,7 @@ static struct bytes jwks_of(const struct signer *s, struct arena *a)
 }
 
 static enum err_code get(void *ctx, const struct token_route *route, struct bytes url, struct arena *a,
-                         struct bytes *body, struct err *err)
+                         struct token_fetched *out, struct err *err)
 {
 	struct world *w = ctx;
 
@@ -38,7 +38,7 @@ static enum err_code get(void *ctx, const struct token_route *route, struct byte
 	atomic_fetch_add(&w->gets, 1);
 	if (atomic_load(&w->down))
 		return err_set(err, ERR_OVERLOADED, "nobody there");
-	*body = jwks_of(atomic_load(&w->rotated) ? &w->newer : &w->rsa, a);
+	*out = (struct token_fetched){.body = jwks_of(atomic_load(&w->rotated) ? &w->newer : &w->rsa, a)};
 	return ERR_NONE;
 }
 
