@@ -230,6 +230,7 @@ static enum err_code replay_hold(struct engine *e, const struct journal_site *si
 	for (const struct range_delete *d = e->unwritten->ranges; d != NULL; d = d->next)
 		if (delete_range(e, d, err) != ERR_NONE)
 			return err->code;
+	e->unwritten_rows = view_sorted(e->unwritten);
 	return ERR_NONE;
 }
 

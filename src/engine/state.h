@@ -37,7 +37,9 @@ struct engine {
 	struct ticker         *ticker;
 	struct filter_builder *filter_builder;
 	struct turn *unwritten; /* if opened for reading: what the store's files lack. Otherwise NULL */
-	int          lock_fd;
+	struct cache_rows
+	        unwritten_rows; /* … in the order of their keys: there may be as many as the journal holds, and each walk asks */
+	int     lock_fd;
 	bool counts_noted; /* in the store, that counts come with each commit. The writer's, once it runs */
 	bool notes_waits; /* the next commit says until when nothing is swept and no hour is closed. Likewise */
 

@@ -237,6 +237,55 @@ static bool is_changed(const struct engine *e, const struct turn *t, struct byte
 	return t != NULL && turn_find(t, hash_bytes(e->hash_key, key), key) != NULL;
 }
 
+static struct cache_row row_of(const struct change *c)
+{
+	return (struct cache_row){.key = c->key, .value = c->value, .absent = c->deleted};
+}
+
+struct cache_rows view_sorted(struct turn *t)
+{
+	struct cache_rows rows = {arena_array(&t->arena, t->change_count + 1, sizeof(*rows.list)), 0};
+
+	for (const struct change *c = t->first; c != NULL; c = c->next)
+		if (c->written)
+			rows.list[rows.count++] = row_of(c);
+	qsort(rows.list, rows.count, sizeof(*rows.list), up);
+	return rows;
+}
+
+/* How many of them come before the key. */
+static size_t rows_before(const struct cache_rows *rows, struct bytes key)
+{
+	size_t low = 0, high = rows->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (bytes_compare(rows->list[middle].key, key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Nothing waits in an engine for reading. */
+static void collect_sorted(struct view_cursor *c, struct arena *a, struct bytes low, struct bytes high)
+{
+	const struct cache_rows *rows = &c->engine->unwritten_rows;
+	size_t                   from = rows_before(rows, low), to = rows_before(rows, high);
+	struct cache_row        *back;
+
+	c->change_count = to > from ? to - from : 0;
+	c->changes = &rows->list[from];
+	if (!c->backward || c->change_count == 0)
+		return;
+	back = arena_array(a, c->change_count, sizeof(*back));
+	for (size_t i = 0; i < c->change_count; i++)
+		back[i] = rows->list[to - 1 - i];
+	c->changes = back;
+}
+
 /* What is not in the store yet: dirty rows, and over them the turn's changes. A batch holds at most
  * some thousands of those, and comparing fails at the first bytes for most, which costs less than the store's own
  * cursor does. */
@@ -256,8 +305,7 @@ static void collect(struct view_cursor *c, const struct turn *t, const struct ca
 	for (const struct change *change = first; change != NULL && c->change_count < changed;
 	     change = change->next)
 		if (in_range(change, &range))
-			list[c->change_count++] = (struct cache_row){
-			        .key = change->key, .value = change->value, .absent = change->deleted};
+			list[c->change_count++] = row_of(change);
 	for (size_t i = 0; i < waiting->count; i++)
 		if (changed == 0 || !is_changed(c->engine, t, waiting->list[i].key))
 			list[c->change_count++] = waiting->list[i];
@@ -467,7 +515,11 @@ static void part_open(struct view_cursor *c, struct rocks_snapshot *snapshot)
 	c->whole = snapshot == NULL && memory_open(c->session, c->arena, range.low, range.high, &waiting);
 	if (!c->whole)
 		store_open(c, snapshot, &range, &waiting);
-	if (c->whole || c->rocks != NULL)
+	if (!c->whole && c->rocks == NULL)
+		return;
+	if (c->engine->unwritten_rows.list != NULL && c->session->turn == c->engine->unwritten)
+		collect_sorted(c, c->arena, range.low, range.high);
+	else
 		collect(c, c->session->turn, &waiting, c->arena, range.low, range.high);
 }
 

@@ -33,6 +33,9 @@ enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snaps
 enum err_code view_item(struct engine *e, struct arena *a, struct bytes key, struct item *out, bool *found,
                         struct err *err);
 
+/* All that a turn changes, in the order of the keys, in its memory: of one that is made once, and walked often. */
+struct cache_rows view_sorted(struct turn *t);
+
 /* For tests (engine.h, checks_absent): ends the process if what memory knows of the partition, whose keys begin with the prefix, is
  * not what the store has. */
 void view_check_partition(struct engine_session *s, struct bytes prefix);
