@@ -14,7 +14,8 @@ const { DynamoDBClient, TransactGetItemsCommand, TransactWriteItemsCommand } = r
 const [port, file] = process.argv.slice(2);
 const recording = JSON.parse(fs.readFileSync(file, 'utf8'));
 const CLIENTS_MAX = 64;
-const TRIES_MAX = 20;
+const TRIES_MAX = 100;
+const PAUSE_MS = 2; // at most, after the first; it grows up to 64 times that
 const HISTORY_KEPT = 256; // as HISTORY_BYTES_MAX - HISTORY_LINE_BYTES has it
 
 const client = new DynamoDBClient({
@@ -69,13 +70,17 @@ const once = async (subject) => {
   await client.send(new TransactWriteItemsCommand((at.old ? next : first)(at)));
 };
 
-/** When another attempt of the subject was quicker, it reads and decides again, as Gatehouse does. */
+const inTheWay = (error) => error.CancellationReasons?.some(({ Code }) => Code === 'TransactionConflict');
+const pause = (tries) => new Promise((done) => { setTimeout(done, Math.random() * PAUSE_MS * 2 ** Math.min(tries, 6)); });
+
+/** When another attempt of the subject was quicker, it reads and decides again, as Gatehouse does; after a pause if one was under way. */
 const attempt = async (subject) => {
   for (let tries = 1; ; tries++) {
     try {
       return await once(subject);
     } catch (error) {
       if (error.name !== 'TransactionCanceledException' || tries === TRIES_MAX) throw error;
+      if (inTheWay(error)) await pause(tries);
     }
   }
 };
