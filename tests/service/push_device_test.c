@@ -19,7 +19,8 @@ TEST(push_devices, the_first_registration_makes_a_row_with_the_documents_attribu
 	r = enrolled(&s, "ann", "phone", TOKEN("a"));
 	assert_true(r.created && r.device.active && r.moved == 0);
 	assert_true(found(&s, "ann", "phone", &d));
-	d.row = item_without(&s.arena, &d.row, BYTES("expiryDueAt")); /* it is there while device.expired is published */
+	d.row = item_without(&s.f.arena, &d.row,
+	                     BYTES("expiryDueAt")); /* it is there while device.expired is published */
 	assert_int_equal(d.row.count, 8);
 	for (uint32_t i = 0; i < 8; i++)
 		assert_true(bytes_is(d.row.members[i].name, names[i]));
