@@ -57,7 +57,7 @@
 	X(ERR_TOO_LARGE, 413, "RequestEntityTooLarge", 413, "Content Too Large", "too-large")                \
 	X(ERR_STORAGE, 500, "InternalServerError", 500, "Outcome Unknown", "outcome-unknown")                \
 	X(ERR_OVERLOADED, 503, "ServiceUnavailable", 503, "Service Unavailable", "overloaded")               \
-	X(ERR_CONTENDED, 503, "ServiceUnavailable", 503, "Service Unavailable", "overloaded")                \
+	X(ERR_CONTENDED, 503, "ServiceUnavailable", 503, "Service Unavailable", "contended")                 \
 	X(ERR_DISK_FULL, 503, "ServiceUnavailable", 503, "Service Unavailable", "disk-full")
 
 enum err_code {

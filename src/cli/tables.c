@@ -349,9 +349,8 @@ static const struct option_spec options[] = {
         {"--offline", OPTION_ACTION, NULL, "plan: print what is wanted, without asking the endpoint",
          AT(offline), 0, 0},
         {"--for", OPTION_TEXT, "WHOM",
-         "policy: `serve`, for a server whose tables are there, `create`, for this command, or `import`, for "
-         "`gatehouse import` and `export` "
-         "(default: serve)",
+         "policy: `serve`, for a server whose tables are there, `create`, for whoever runs this command, "
+         "or `import`, for import and export (default: serve)",
          AT(policy_for), 0, 0},
         {"--account", OPTION_TEXT, "DIGITS", "policy: the AWS account that the tables are in", AT(account), 0,
          0},

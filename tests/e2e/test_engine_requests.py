@@ -4,7 +4,6 @@ write units. A proxy in front of the endpoint counts them; a number that grows f
 import collections
 import concurrent.futures
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ import pytest
 
 from conftest import line_with_endpoint, program, stop
 from counting import Counting
-from test_engine_dynamodb import give_key
+from test_engine_dynamodb import environment, give_key
 
 CALLS = 4
 
@@ -34,8 +33,7 @@ class Gatehouse:
         policies.write_text(POLICIES)
         options = ("--policies", str(policies), *options)
         command = [program(), "serve", "--engine", "dynamodb", "--listen", "127.0.0.1:0", "--data", self.data, "--no-auth", *options]
-        environment = {**os.environ, "AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{self.proxy.server_port}"}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(f"http://127.0.0.1:{self.proxy.server_port}"))
         self.base = line_with_endpoint(self.process)
 
     def close(self):
@@ -93,8 +91,7 @@ IDLE_PER_S_MAX = 4  # it is about one; a worker's look that comes late on a busy
 def test_an_idle_process_asks_about_once_per_second(endpoint):
     """Before its workers rested it asked 20 times per second. And of locks that end it asks 16 partitions once, when it gets the lease."""
     prefix = ("--table-prefix", "idle-")
-    environment = {**os.environ, "AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL_DYNAMODB": endpoint}
-    subprocess.run([program(), "tables", "create", *prefix], env=environment, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([program(), "tables", "create", *prefix], env=environment(endpoint), stdout=subprocess.DEVNULL, check=True)
     g = Gatehouse(endpoint.removeprefix("http://"), *prefix)
     time.sleep(SETTLED_S)
     before = g.proxy.take()

@@ -171,7 +171,7 @@ TEST(write, in_conflict_with_a_transaction_was_not_done)
 
 	world_open(&w, peer_open(0, PEER_SCRIPT(TABLE("ACTIVE"), NO_TTL,
 	                                        ERROR("TransactionConflictException", ""))));
-	assert_int_equal(write_one(&w, &r), ERR_THROTTLED);
+	assert_int_equal(write_one(&w, &r), ERR_CONTENDED);
 	world_close(&w);
 }
 
