@@ -432,6 +432,8 @@ static enum err_code finish_failure(struct context *ctx, struct reservation *r, 
 	assessment_show(&now, &r->q, &out->nearest);
 	if (is_first(ctx, r, &now, &out->first_time, err) != ERR_NONE)
 		return err->code;
+	if (spent) /* this attempt used the device up, and nothing else says so */
+		out->first_time = row_i64(&r->row, "first_time", 0) != 0;
 	if (locks_announce(ctx, r, err) != ERR_NONE)
 		return err->code;
 	state_put(ctx, r, "failure");

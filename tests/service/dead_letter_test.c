@@ -94,34 +94,6 @@ static struct dead_letter letter_of_bob(struct service *s)
 
 /* ---- letters ---- */
 
-/* By other code: its row, and the marker. */
-static void address_vanishes(struct service *s, const char *user, const char *email)
-{
-	struct table_query_result rows =
-	        fixture_ok(
-	                &s->f, "Query",
-	                arena_printf(
-	                        &s->f.arena,
-	                        "{'TableName':'users','KeyConditionExpression':'PK = :p AND begins_with(SK, "
-	                        ":s)','ExpressionAttributeValues':{':p':{'S':'USER#%s'},':s':{'S':'EMAIL#'}}"
-	                        "}",
-	                        user)
-	                        .data)
-	                .query;
-
-	assert_int_equal(rows.count, 1);
-	fixture_ok(&s->f, "DeleteItem",
-	           arena_printf(&s->f.arena,
-	                        "{'TableName':'users','Key':{'PK':{'S':'USER#%s'},'SK':{'S':'%.*s'}}}", user,
-	                        BYTES_ARG(row_text(&rows.items[0], "SK")))
-	                   .data);
-	fixture_ok(&s->f, "DeleteItem",
-	           arena_printf(&s->f.arena,
-	                        "{'TableName':'users','Key':{'PK':{'S':'EMAIL#%s'},'SK':{'S':'MARKER'}}}",
-	                        email)
-	                   .data);
-}
-
 TEST(dead_letters, an_address_that_is_taken_makes_one_and_a_redrive_repairs_it_1_2)
 {
 	struct service       s;

@@ -407,4 +407,32 @@ static inline void assert_row(struct service *s, const char *pk, const char *sk,
 #define PASSWORD_LOCK "SIGN_IN#LOCK#PASSWORD_ENTRY"
 #define SOURCE_LOCK   "SIGN_IN#LOCK#SOURCE"
 
+/* Other code removes the user's only address: its row, and the marker. */
+static inline void address_vanishes(struct service *s, const char *user, const char *email)
+{
+	struct table_query_result rows =
+	        fixture_ok(
+	                &s->f, "Query",
+	                arena_printf(
+	                        &s->f.arena,
+	                        "{'TableName':'users','KeyConditionExpression':'PK = :p AND begins_with(SK, "
+	                        ":s)','ExpressionAttributeValues':{':p':{'S':'USER#%s'},':s':{'S':'EMAIL#'}}"
+	                        "}",
+	                        user)
+	                        .data)
+	                .query;
+
+	assert_int_equal(rows.count, 1);
+	fixture_ok(&s->f, "DeleteItem",
+	           arena_printf(&s->f.arena,
+	                        "{'TableName':'users','Key':{'PK':{'S':'USER#%s'},'SK':{'S':'%.*s'}}}", user,
+	                        BYTES_ARG(row_text(&rows.items[0], "SK")))
+	                   .data);
+	fixture_ok(&s->f, "DeleteItem",
+	           arena_printf(&s->f.arena,
+	                        "{'TableName':'users','Key':{'PK':{'S':'EMAIL#%s'},'SK':{'S':'MARKER'}}}",
+	                        email)
+	                   .data);
+}
+
 #endif

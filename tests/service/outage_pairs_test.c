@@ -6,7 +6,7 @@
 #include "service/outage.h"
 #include "service/streak.h"
 
-#define LOCK_OF_STREAK "ACCOUNT#LOCK#TOO_MANY"
+#define LOCK_OF_STREAK "SIGN_IN#LOCK#TOO_MANY"
 
 /* Codes for addresses as people.h needs them, and what is asked while nothing is known of it passes. */
 #define RULES                                                                                                \
@@ -17,7 +17,7 @@
 	"    types:\n"                                                                                       \
 	"      PASSWORD_ENTRY: {max: 6, life: 7200}\n"                                                       \
 	"      CODE: {max: 100, life: 60}\n"                                                                 \
-	"consecutive: {max: 10, sets: ACCOUNT/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE]}\n"
+	"consecutive: {max: 10, sets: SIGN_IN/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE]}\n"
 
 struct world {
 	struct service s;

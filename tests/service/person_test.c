@@ -12,7 +12,7 @@
 	"    types:\n"                                                                                       \
 	"      PASSWORD_ENTRY: {max: 6, max_from_source: 4, life: 60, lapse: 40, "                           \
 	"known_device: {max: 50, max_all: 3, after: [PASSWORD_ENTRY]}}\n"                                    \
-	"consecutive: {max: 10, sets: ACCOUNT/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY]}\n"
+	"consecutive: {max: 10, sets: SIGN_IN/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY]}\n"
 
 static const char *hash_text(struct service *s, const char *email)
 {
@@ -86,7 +86,7 @@ TEST(person, has_one_streak_whichever_id_a_call_names_first)
 		counted += service_record(&s, OUTCOME_FAILURE, nth(&s, i)).counted;
 	}
 	assert_int_equal(counted, 10);
-	assert_true(row_find(&s, BYTES("alice"), BYTES("ACCOUNT#LOCK#TOO_MANY"), &row));
+	assert_true(row_find(&s, BYTES("alice"), BYTES("SIGN_IN#LOCK#TOO_MANY"), &row));
 	assert_int_equal(row_i64(&row, "count", 0), 1);
 	service_close(&s);
 }

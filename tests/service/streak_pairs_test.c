@@ -4,7 +4,7 @@
 
 #include "service/lock.h"
 
-#define LOCK_OF_STREAK "ACCOUNT#LOCK#TOO_MANY"
+#define LOCK_OF_STREAK "SIGN_IN#LOCK#TOO_MANY"
 
 /* Ten in a row, and an account lock that comes later than that: so a test reaches the one without the other. */
 #define ROWS                                                                                                 \
@@ -16,10 +16,10 @@
 	"      PASSWORD_ENTRY: {max: 6, life: 60, lapse: 40, known_device: {max: 50, max_all: 90, after: "   \
 	"[CODE]}}\n"                                                                                         \
 	"      CODE: {max: 6, life: 60, known_device: {max: 50, max_all: 90, after: [CODE]}}\n"              \
-	"consecutive: {max: 10, sets: ACCOUNT/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE], "        \
+	"consecutive: {max: 10, sets: SIGN_IN/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE], "        \
 	"ended_by: [SIGN_IN/CODE]}\n"                                                                        \
 	"resets:\n"                                                                                          \
-	"  PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [ACCOUNT/TOO_MANY, "                          \
+	"  PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/TOO_MANY, "                          \
 	"SIGN_IN/PASSWORD_ENTRY]}\n"
 
 enum { MAX_IN_A_ROW = 10 };
@@ -223,10 +223,10 @@ TEST(streak_told, the_nearer_count_is_told_and_one_short_of_the_maximum_it_is_th
 	assert_near(FAIL(&s), 1, ""); /* of 6, and 1 of 10 */
 	now = 100;
 	fail_apart(&s, &now, 3, (struct try){0});
-	assert_near(FAIL(&s), 5, "ACCOUNT/TOO_MANY"); /* five are left of both */
+	assert_near(FAIL(&s), 5, "SIGN_IN/TOO_MANY"); /* five are left of both */
 	now += 100;
 	fail_apart(&s, &now, 3, (struct try){0});
-	assert_near(FAIL(&s, .type = "CODE"), 9, "ACCOUNT/TOO_MANY");
+	assert_near(FAIL(&s, .type = "CODE"), 9, "SIGN_IN/TOO_MANY");
 	assert_int_equal(events_of(&s, EVENT_ATTEMPT_NEAR_LIMIT).count, 1);
 	assert_near(SUCCEED(&s), 0, ""); /* one is left of it, the code's */
 	service_close(&s);
@@ -241,7 +241,7 @@ TEST(streak_told, a_success_tells_what_it_does_not_end)
 
 	service_open(&s, ROWS);
 	fail_apart(&s, &now, 9, (struct try){.type = "CODE"});
-	assert_near(SUCCEED(&s), 9, "ACCOUNT/TOO_MANY");
+	assert_near(SUCCEED(&s), 9, "SIGN_IN/TOO_MANY");
 	step = BEGIN(&s, .type = "CODE");
 	assert_true(step.begun.locked);
 	finish(&s, &step, OUTCOME_SUCCESS);
@@ -261,7 +261,7 @@ static enum err_code hand_run(struct turn *turn, struct err *err)
 {
 	struct by_hand *h = (struct by_hand *)turn;
 	struct lock_new lock = {.pk = BYTES("alice"),
-	                        .journey = BYTES("ACCOUNT"),
+	                        .journey = BYTES("SIGN_IN"),
 	                        .type = BYTES(KEY_LOCK),
 	                        .name = BYTES("TOO_MANY"),
 	                        .kind = rules_kind(turn->s->rules, BYTES("PERMANENT")),

@@ -5,7 +5,7 @@
 #include "service/heed.h"
 #include "service/lock.h"
 
-#define LOCK_OF_STREAK "ACCOUNT#LOCK#TOO_MANY"
+#define LOCK_OF_STREAK "SIGN_IN#LOCK#TOO_MANY"
 
 static bool is_for_good(const struct attempt_result *r)
 {
@@ -27,7 +27,7 @@ enum { GUESSES = 64, FULL = 100, HAVE = 95 };
 #define HUNDRED                                                                                              \
 	"locks: {STANDARD: {duration: 900}, PERMANENT: {permanent: true}}\n"                                 \
 	"journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 1000, life: 900, lapse: 40}}}}\n"                \
-	"consecutive: {max: 100, sets: ACCOUNT/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY]}\n"
+	"consecutive: {max: 100, sets: SIGN_IN/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY]}\n"
 
 struct guess {
 	struct act            act;
@@ -126,9 +126,9 @@ TEST(streak_policies, its_lock_outlives_policies_without_it_and_a_higher_maximum
 	static const char *const later[] = {
 	        WITHOUT_STREAK,
 	        WITHOUT_STREAK
-	        "consecutive: {max: 200, sets: ACCOUNT/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY]}\n",
+	        "consecutive: {max: 200, sets: SIGN_IN/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY]}\n",
 	        WITHOUT_STREAK
-	        "consecutive: {max: 100, sets: ACCOUNT/OTHER_NAME, of: [SIGN_IN/PASSWORD_ENTRY]}\n"};
+	        "consecutive: {max: 100, sets: SIGN_IN/OTHER_NAME, of: [SIGN_IN/PASSWORD_ENTRY]}\n"};
 
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
 		struct service        s;
@@ -157,7 +157,7 @@ TEST(streak_policies, a_right_password_takes_its_lock_back_though_the_policies_c
 {
 	static const char *const later[] = {
 	        WITHOUT_STREAK, WITHOUT_STREAK
-	        "consecutive: {max: 100, sets: ACCOUNT/OTHER_NAME, of: [SIGN_IN/PASSWORD_ENTRY]}\n"};
+	        "consecutive: {max: 100, sets: SIGN_IN/OTHER_NAME, of: [SIGN_IN/PASSWORD_ENTRY]}\n"};
 
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
 		struct service s;

@@ -83,7 +83,7 @@ TEST(shipped_locks, a_success_makes_the_next_one_a_first_one_again_though_no_str
 	service_open(&s, GROWING);
 	assert_int_equal(FAIL_TIMES(&s, 2).verdict.until_s, START_S + 900);
 	service_rules(&s, GROWING
-	              "consecutive: {max: 99, sets: A/B, of: [SIGN_IN/PASSWORD_ENTRY], lock: STANDARD}\n");
+	              "consecutive: {max: 99, sets: SIGN_IN/B, of: [SIGN_IN/PASSWORD_ENTRY], lock: STANDARD}\n");
 	at(&s, 900);
 	SUCCEED(&s);
 	assert_int_equal(FAIL_TIMES(&s, 2).verdict.until_s, START_S + 900 + 900);
@@ -371,10 +371,10 @@ TEST(streak, what_strangers_failed_stops_no_type_of_the_owners_known_device)
 	"      PASSWORD_ENTRY: {max: 6, life: 60, known_device: {max: 50, max_all: 90, after: [CODE]}}\n"    \
 	"      CODE: {max: 6, life: 60, known_device: {max: 50, max_all: 90, after: [CODE]}}\n"              \
 	"  ACCOUNT: {}\n"                                                                                    \
-	"consecutive: {max: 10, sets: ACCOUNT/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE], "        \
+	"consecutive: {max: 10, sets: SIGN_IN/TOO_MANY, of: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE], "        \
 	"ended_by: [SIGN_IN/CODE]}\n"                                                                        \
 	"resets:\n"                                                                                          \
-	"  PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [ACCOUNT/TOO_MANY]}\n"
+	"  PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/TOO_MANY]}\n"
 
 TEST(streak, known_devices_have_a_count_of_their_own_that_closes_their_lanes)
 {
@@ -495,7 +495,7 @@ TEST(streak, a_rule_in_shadow_mode_counts_nothing_of_it)
 	        &s,
 	        "locks: {STANDARD: {duration: 9}, PERMANENT: {permanent: true}}\n"
 	        "journeys: {A: {}, SIGN_IN: {types: {PASSWORD_ENTRY: {max: 6, life: 60, shadow: true}}}}\n"
-	        "consecutive: {max: 2, sets: A/B, of: [SIGN_IN/PASSWORD_ENTRY]}\n");
+	        "consecutive: {max: 2, sets: SIGN_IN/B, of: [SIGN_IN/PASSWORD_ENTRY]}\n");
 	for (int i = 0; i < 5; i++) {
 		struct attempt_result r = FAIL(&s);
 
