@@ -85,7 +85,11 @@ static void assert_consumed(struct world *w, struct caller *clients, unsigned p,
 	for (unsigned i = 0; i < CLIENTS; i++)
 		took += clients[i].took[p][k];
 	assert_true(took <= limits[p] * factor);
-	assert_int_equal(remaining(w, policies[p], names[k]), limits[p] * factor - took);
+	if (w->rough !=
+	    NULL) /* it loses answers: a unit may then count twice, never too rarely (single.h, 2) */
+		assert_in_range(remaining(w, policies[p], names[k]), 0, limits[p] * factor - took);
+	else
+		assert_int_equal(remaining(w, policies[p], names[k]), limits[p] * factor - took);
 }
 
 static void together(enum way way, const char *format)
