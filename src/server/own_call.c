@@ -45,11 +45,14 @@ static enum err_code run_in_turn(struct turn_request *w, struct table *t)
 
 enum err_code own_call_run(struct own_call *c, const struct own_step *step, struct err *err)
 {
+	enum err_code rc;
+
 	c->base = (struct turn_request){.run = run_in_turn, .cost_bytes = step->cost_bytes};
 	c->step = step;
 	ctx_state(&c->ctx, c + 1, step->whole_bytes - sizeof(*c));
-	if (store_run(c->store, &c->base, err) != ERR_NONE)
-		return err->code;
-	ctx_published(&c->ctx);
-	return ERR_NONE;
+	rc = store_run(c->store, &c->base, err);
+	ctx_state(&c->ctx, NULL, 0); /* what it found is the caller's now, also if it reads once more */
+	if (rc == ERR_NONE)
+		ctx_published(&c->ctx);
+	return rc;
 }
