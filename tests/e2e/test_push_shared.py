@@ -24,7 +24,7 @@ class Sharer(Pusher):
 
     def __init__(self, url, expo, **settings):
         self.url = url
-        super().__init__(expo, "--engine", "dynamodb", **settings)
+        super().__init__(expo, "--engine", "dynamodb", "--table-prefix", "shared-", **settings)  # the endpoint has tables of its own
 
     def start(self):
         give_key(self.data)

@@ -101,7 +101,7 @@ class Garbage:
             elif self.turn % 4 == 1:
                 out.write(b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 200000 + b"\r\n\r\n")
             elif self.turn % 4 == 2:
-                out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n" + b"z" * 100000)
+                out.write(b"HTTP/1.1 503 Busy\r\nContent-Length: 10000000\r\n\r\n" + b"z" * 100000)
             else:
                 out.write(b"HTTP/1.1 999 What\r\nContent-Length: 0\r\n\r\n")
         except OSError:
