@@ -49,8 +49,8 @@ def counted(v1, subject):
     ("/v1/check", {"subject": "a", "journey": "SIGN_INN", "actions": ["PASSWORD_ENTRY"]}, "journey", "did you mean SIGN_IN?"),
     ("/v1/check", {"subject": "a", "journey": "SIGN_IN", "actions": ["MFA_CODE_ENTRI"]}, "actions", "did you mean MFA_CODE_ENTRY?"),
     ("/v1/attempts", {**attempt("a"), "jurney": "SIGN_IN"}, "jurney", "did you mean `journey`?"),
-    ("/v1/attempts", {"subjct" if name == "subject" else name: value for name, value in attempt("a").items()}, "subject", "missing; you sent `subjct`"),
-    ("/v1/allow", {"polciy": "login-ip", "key": "k"}, "policy", "missing; you sent `polciy`"),
+    ("/v1/attempts", {"subjct" if name == "subject" else name: value for name, value in attempt("a").items()}, "subject", "you sent `subjct`"),
+    ("/v1/allow", {"polciy": "login-ip", "key": "k"}, "policy", "you sent `polciy`"),
     ("/v1/users", {"emial": "a@example.org"}, "emial", "did you mean `email`?"),
 ])
 def test_a_mistyped_journey_type_or_field_is_answered_with_what_was_probably_meant(v1, path, body, field, meant):
