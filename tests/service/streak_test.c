@@ -82,8 +82,9 @@ TEST(shipped_locks, a_success_makes_the_next_one_a_first_one_again_though_no_str
 
 	service_open(&s, GROWING);
 	assert_int_equal(FAIL_TIMES(&s, 2).verdict.until_s, START_S + 900);
-	service_rules(&s, GROWING
-	              "consecutive: {max: 99, sets: SIGN_IN/B, of: [SIGN_IN/PASSWORD_ENTRY], lock: STANDARD}\n");
+	service_rules(
+	        &s, GROWING
+	        "consecutive: {max: 99, sets: SIGN_IN/B, of: [SIGN_IN/PASSWORD_ENTRY], lock: STANDARD}\n");
 	at(&s, 900);
 	SUCCEED(&s);
 	assert_int_equal(FAIL_TIMES(&s, 2).verdict.until_s, START_S + 900 + 900);
