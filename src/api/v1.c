@@ -270,6 +270,19 @@ enum err_code v1_run_once(struct v1_call *c, struct table *t, struct err *err)
 
 /* ---- a turn ---- */
 
+static enum err_code contended(struct err *err)
+{
+	return err_set(err, ERR_CONTENDED, "too many requests changed this at once; try again");
+}
+
+/* Others were in its way until its time was over. Then the table did not fail: it answered all along. */
+static bool lost_until_late(const struct v1_call *c, const struct table *t, enum err_code rc,
+                            unsigned decisions)
+{
+	return decisions > 1 && (rc == ERR_OVERLOADED || rc == ERR_THROTTLED) && !c->ctx.changes.unsure &&
+	       !v1_is_out(c, t);
+}
+
 /* A READ asks for no changes. */
 static enum err_code run_here(struct v1_call *c, struct table *t, struct err *err)
 {
@@ -286,7 +299,7 @@ static enum err_code run_here(struct v1_call *c, struct table *t, struct err *er
 		if (c->call.kind == READ)
 			return rc;
 	} while (ctx_decides_again(&c->ctx, rc, ++decisions));
-	return rc;
+	return lost_until_late(c, t, rc, decisions) ? contended(err) : rc;
 }
 
 enum err_code v1_run(struct call *call, struct table *t, struct err *err)
@@ -304,9 +317,7 @@ enum err_code v1_run(struct call *call, struct table *t, struct err *err)
 		v1_note_denied(c, t);
 	else if (v1_may_take_over(c, rc))
 		return v1_run_degraded(c, t, err);
-	return rc == ERR_CONDITION
-	               ? err_set(err, ERR_CONTENDED, "too many requests changed this at once; try again")
-	               : rc;
+	return rc == ERR_CONDITION ? contended(err) : rc;
 }
 
 /* ---- the way out ---- */

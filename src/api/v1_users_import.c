@@ -271,7 +271,7 @@ static enum err_code row_run(struct v1_call *c, struct import_row *row, struct e
 	if (rc == ERR_NONE)
 		ctx_published_join(&c->ctx, &ctx);
 	return rc == ERR_CONDITION
-	               ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
+	               ? err_set(err, ERR_CONTENDED, "too many requests changed this at once; try again")
 	               : rc;
 }
 

@@ -395,8 +395,8 @@ enum err_code limits_run(struct context *ctx, struct limit_call *c, struct err *
 	if (rc != ERR_NONE)
 		return rc;
 	verdict(c);
-	c->decided = true;
-	if (ctx_guesses(ctx))
+	c->decided = !ctx_guesses(ctx);
+	if (!c->decided)
 		return ERR_NONE;
 	count_call(ctx->services->limits, c, ctx->now_us);
 	return ERR_NONE;

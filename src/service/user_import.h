@@ -4,14 +4,15 @@
  * What always holds
  * (1) A line is one commit: the user, its addresses with their markers, and the events; or none of it, and the reason.
  * (2) The same line twice is the same as once. A line of a named run says the same each time: its row remembers the run, the line and what became
- *     of it (`importedAs`), in the same commit. So a caller that lost the answer sends it again.
+ *     of it (`importedAs`), in the same commit. So a caller that lost the answer sends it again. A line that changed nothing leaves no mark: it is decided again, by what
+ *     the user is then.
  * (3) A field that the line does not have stays as it is, and so does an address; null takes a field away.
  * (4) An address that the line calls verified is verified here. It takes the place of a claim, which was not proved, and never of a proof
  *     (user_email.h, 6). One that is not verified is a claim without a code, and ends like one; if another user has the address, it is left
  *     out, and named.
  * (5) A line suspends and deletes, and never leads back: it neither reactivates, nor changes a deleted user, nor brings one back that was
  *     erased (erased.h). That is a person's to do.
- * (6) Two lines of one run for one user: the second is refused. */
+ * (6) Two lines of one run for one user: the second is refused, if the first changed something. */
 #ifndef SERVICE_USER_IMPORT_H
 #define SERVICE_USER_IMPORT_H
 
