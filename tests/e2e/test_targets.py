@@ -764,7 +764,7 @@ def test_a_target_is_moved_back_and_ahead_and_says_what_that_means(server, sink)
         moved = seek(target, {"after": str(place)})[1]
         assert (moved["skips"], moved["redelivers"], moved["position"]) == (0, int(done["position"]) - place, str(place))
         wait_for(lambda: len(sink.taken) == 7)
-        assert [seen["event"]["subject"] for seen in sink.taken[5:]] == users[3:]
+        assert {seen["event"]["subject"] for seen in sink.taken[5:]} == set(users[3:])  # subjects go side by side
         wait_for(lambda: target.now()["lagEvents"] == 0)
         ok(server, "POST", f"{target.path}/disable")
         later = [new_user(server)["id"] for _ in range(3)]
