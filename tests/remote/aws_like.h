@@ -71,8 +71,10 @@ static inline void aws_await_release(struct aws_like *p)
 
 	pthread_mutex_lock(&p->lock);
 	before = p->releases;
+	p->holding++;
 	while (p->releases == before && !p->closing)
 		pthread_cond_wait(&p->moved, &p->lock);
+	p->holding--;
 	pthread_mutex_unlock(&p->lock);
 }
 

@@ -114,7 +114,7 @@ static bool is_held(struct proxy_world *w)
 	bool held;
 
 	pthread_mutex_lock(&w->p.lock);
-	held = w->p.under_way != NULL;
+	held = w->p.holding > 0; /* before, a release would come too early */
 	pthread_mutex_unlock(&w->p.lock);
 	return held;
 }

@@ -49,6 +49,7 @@ struct aws_like {
 	struct aws_late      late[AWS_LATE_MAX];
 	unsigned             late_count;
 	uint64_t             writes, releases, renamed, refused_read_units, refused_write_units;
+	unsigned             holding; /* requests that wait for a release */
 	struct aws_schema   *schemas; /* AWS_TABLES_MAX */
 	unsigned             schema_count;
 	struct aws_conn     *conns;
