@@ -305,7 +305,7 @@ static void race_in(enum way way)
 	for (unsigned a = 0; a < 3; a++) {
 		fixture_set_clock(&w.f, NOW_S + 7200 * (int64_t)a);
 		use(&w, algorithms[a], 100, 4);
-		assert_all_pass(&w, clients_run(&w, "k", 64, 4), 100);
+		assert_all_pass(&w, way, clients_run(&w, "k", 64, 4), 100);
 	}
 	world_close(&w);
 }

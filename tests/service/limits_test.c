@@ -170,7 +170,7 @@ static void at_the_edge(enum way way)
 	world_open(&w, way, EDGE);
 	for (int minute = 0; minute < 3; minute++) {
 		fixture_set_clock(&w.f, NOON_S + 60 * minute);
-		assert_all_pass(&w, clients_run(&w, alice, 64, 3), 96);
+		assert_all_pass(&w, way, clients_run(&w, alice, 64, 3), 96);
 		assert_int_equal(remaining(&w, "edge", alice), 0);
 	}
 	world_close(&w);
